@@ -1,0 +1,244 @@
+//! One pattern: its grammar, its refusals with the spelling that was meant, and the globs it stands for.
+//!
+//! globset knows more syntax than is wanted here (`?`, sets, lists). What its author would read differently than it
+//! would match is refused; brackets and braces that remain are escaped, so that they match themselves.
+
+/// Longest pattern, in bytes.
+const MAX_BYTES: usize = 1024;
+
+/// Most segments of a pattern.
+const MAX_SEGMENTS: usize = 64;
+
+/// The segments of a valid pattern, each already in globset's spelling.
+#[derive(Debug)]
+pub(super) struct Pattern {
+    segments: Vec<String>,
+}
+
+impl Pattern {
+    /// Applies the grammar; the error says what to write instead.
+    pub(super) fn parse(text: &str, exclude: bool) -> Result<Self, String> {
+        // "build/" is how everyone spells "the directory build, with all in it"; for an exclude that is what `build`
+        // means. An include of a directory selects nothing, so there the slash is answered with the right spelling.
+        let text = if exclude { text.strip_suffix('/').unwrap_or(text) } else { text };
+        if let Some(advice) = refusal(text, exclude) {
+            return Err(advice);
+        }
+        Ok(Self { segments: text.split('/').map(escape).collect() })
+    }
+
+    pub(super) fn glob(&self) -> String {
+        self.segments.join("/")
+    }
+
+    /// What an exclude covers: what it matches, and everything beneath that.
+    pub(super) fn globs_with_all_beneath(&self) -> [String; 2] {
+        [self.glob(), format!("{}/**", self.glob())]
+    }
+
+    /// Directories beneath which this exclude leaves nothing: those it covers, and those all of whose children it
+    /// covers. A tail of `**`s, or of `*` with any `**`s before it, matches every child.
+    pub(super) fn globs_of_closed_directories(&self) -> Vec<String> {
+        let mut globs = Vec::from(self.globs_with_all_beneath());
+        let mut stem = self.segments.as_slice();
+        if let [rest @ .., last] = stem
+            && last == "*"
+        {
+            stem = rest;
+        }
+        while let [rest @ .., last] = stem
+            && last == "**"
+        {
+            stem = rest;
+        }
+        if stem.len() < self.segments.len() {
+            globs.push(stem.join("/"));
+        }
+        globs
+    }
+
+    /// Directories beneath which this include can match: everything from its first `**` on, and before that every
+    /// proper beginning of the pattern.
+    pub(super) fn globs_of_reached_directories(&self) -> Vec<String> {
+        let crossing = self.segments.iter().position(|segment| segment == "**");
+        let fixed = crossing.unwrap_or(self.segments.len().saturating_sub(1));
+        let mut globs: Vec<String> =
+            (1..=fixed).filter_map(|count| self.segments.get(..count)).map(|beginning| beginning.join("/")).collect();
+        if let Some(beginning) = crossing.and_then(|count| self.segments.get(..=count)) {
+            globs.push(beginning.join("/"));
+        }
+        globs
+    }
+
+    /// Whether a path of one segment can match.
+    pub(super) fn can_match_in_root(&self) -> bool {
+        let mut rest = self.segments.as_slice();
+        while let [first, tail @ ..] = rest
+            && first == "**"
+            && !tail.is_empty()
+        {
+            rest = tail;
+        }
+        rest.len() == 1
+    }
+}
+
+/// The reason to refuse a pattern, as advice, or `None`.
+fn refusal(text: &str, exclude: bool) -> Option<String> {
+    let write = |spelling: &str| Some(format!("write {}", printable(spelling)));
+    if text.is_empty() {
+        return Some("write ** for everything".to_owned());
+    }
+    if text.len() > MAX_BYTES {
+        return Some(format!("at most {MAX_BYTES} bytes"));
+    }
+    if text.contains(char::is_control) {
+        return Some("control characters are never served; write * in their place".to_owned());
+    }
+    if text.contains('\\') {
+        return write(&text.replace('\\', "/")).map(|advice| format!("{advice}; a backslash is never served"));
+    }
+    if text.starts_with('/') {
+        let rest = text.trim_start_matches('/');
+        return write(if rest.is_empty() { "**" } else { rest });
+    }
+    let plain: Vec<&str> = text.split('/').filter(|segment| !matches!(*segment, "" | ".")).collect();
+    if plain.contains(&"..") {
+        return Some("nothing above the root is served; leave out ..".to_owned());
+    }
+    if plain.is_empty() {
+        return write("**");
+    }
+    if !exclude && text.ends_with('/') {
+        return write(&format!("{}/**", plain.join("/")));
+    }
+    if plain.len() != text.split('/').count() {
+        return write(&plain.join("/"));
+    }
+    if plain.len() > MAX_SEGMENTS {
+        return Some(format!("at most {MAX_SEGMENTS} segments"));
+    }
+    if text.contains('?') {
+        return write(&text.replace('?', "*"));
+    }
+    if let Some(index) = plain.iter().position(|segment| segment.contains("**") && *segment != "**") {
+        let segment = plain.get(index)?;
+        let spelled = match segment.strip_prefix("**") {
+            Some(rest) if !rest.contains("**") => format!("**/*{rest}"),
+            _ => segment.replace("**", "*"),
+        };
+        let all: Vec<&str> = plain
+            .iter()
+            .enumerate()
+            .map(|(at, segment)| if at == index { spelled.as_str() } else { segment })
+            .collect();
+        return write(&all.join("/"));
+    }
+    if text.contains("[!") || text.contains("[^") {
+        return Some("sets are not known; write * and narrow it with --exclude".to_owned());
+    }
+    list(text).map(|items| format!("lists are not known; repeat the option: {items}"))
+}
+
+/// The first two spellings that a list such as `{a,b}` stands for.
+fn list(text: &str) -> Option<String> {
+    let (before, rest) = text.split_once('{')?;
+    let (inside, after) = rest.split_once('}')?;
+    let (first, others) = inside.split_once(',')?;
+    let second = others.split(',').next().unwrap_or_default();
+    Some(printable(&format!("{before}{first}{after} and {before}{second}{after}")))
+}
+
+/// Brackets and braces in globset's spelling for the literal character.
+fn escape(segment: &str) -> String {
+    let mut glob = String::with_capacity(segment.len());
+    for character in segment.chars() {
+        match character {
+            '[' | ']' | '{' | '}' => glob.extend(['[', character, ']']),
+            _ => glob.push(character),
+        }
+    }
+    glob
+}
+
+/// A pattern fit for one line of an error.
+pub(super) fn printable(text: &str) -> String {
+    const SHOWN: usize = 120;
+    let mut line: String =
+        text.chars().take(SHOWN).map(|character| if character.is_control() { '\u{fffd}' } else { character }).collect();
+    if text.chars().nth(SHOWN).is_some() {
+        line.push('…');
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_its_author_would_read_differently_is_refused_with_the_right_spelling() {
+        for (text, advice) in [
+            ("", "write ** for everything"),
+            ("a?.txt", "write a*.txt"),
+            ("**.env", "write **/*.env"),
+            ("a/**.env", "write a/**/*.env"),
+            ("a**b", "write a*b"),
+            ("***", "write **/**"),
+            ("/", "write **"),
+            ("/src/**", "write src/**"),
+            ("./src/**", "write src/**"),
+            (".", "write **"),
+            ("src/./a", "write src/a"),
+            ("src/../a", "nothing above the root is served; leave out .."),
+            ("..", "nothing above the root is served; leave out .."),
+            ("a//b", "write a/b"),
+            ("src/", "write src/**"),
+            ("src\\a", "write src/a; a backslash is never served"),
+            ("a\nb", "control characters are never served; write * in their place"),
+            ("*.{ts,js}", "lists are not known; repeat the option: *.ts and *.js"),
+            ("{a,b,c}/x", "lists are not known; repeat the option: a/x and b/x"),
+            ("[!a]", "sets are not known; write * and narrow it with --exclude"),
+            ("[^a]", "sets are not known; write * and narrow it with --exclude"),
+        ] {
+            assert_eq!(Pattern::parse(text, false).err().as_deref(), Some(advice), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_advised_spelling_is_itself_accepted() {
+        for text in
+            ["a?.txt", "**.env", "a**b", "***", "/", "/src/**", "./x", ".", "a//b", "src/", "//", "/**", "x/***y/z"]
+        {
+            let mut spelling = text.to_owned();
+            for _ in 0..4 {
+                match Pattern::parse(&spelling, false) {
+                    Ok(_) => break,
+                    Err(advice) => advice.strip_prefix("write ").unwrap().clone_into(&mut spelling),
+                }
+            }
+            assert!(Pattern::parse(&spelling, false).is_ok(), "{text} led to {spelling}");
+        }
+    }
+
+    #[test]
+    fn a_trailing_slash_is_dropped_from_an_exclude_only() {
+        assert_eq!(Pattern::parse("build/", true).unwrap().glob(), "build");
+        assert!(Pattern::parse("build/", false).is_err());
+        assert!(Pattern::parse("build//", true).is_err());
+    }
+
+    #[test]
+    fn bounds_are_exact() {
+        assert!(Pattern::parse(&"a".repeat(MAX_BYTES), false).is_ok());
+        assert!(Pattern::parse(&"a".repeat(MAX_BYTES + 1), false).is_err());
+        assert!(Pattern::parse(&vec!["a"; MAX_SEGMENTS].join("/"), false).is_ok());
+        assert!(Pattern::parse(&vec!["a"; MAX_SEGMENTS + 1].join("/"), false).is_err());
+    }
+
+    #[test]
+    fn a_long_pattern_is_shortened_where_it_is_shown() {
+        assert_eq!(printable(&"a".repeat(500)).chars().count(), 121);
+        assert_eq!(printable("a\nb"), "a\u{fffd}b");
+    }
+}
