@@ -1,0 +1,109 @@
+//! The one file with ambient authority: it turns a host path into the pinned root.
+//!
+//! This happens once, before anything is served. The path is never looked at again: moving the directory keeps it
+//! served, and replacing what lies at the path changes nothing. The functions here that name something in the whole
+//! filesystem have `ambient` in their names.
+
+use cap_std::fs::Dir;
+use rustix::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
+use std::collections::{HashSet, VecDeque};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Mutex;
+
+use super::fact::Fact;
+use super::resolve::{self, Lookup};
+use super::{Root, resolve::folds_case};
+use crate::config::Config;
+use crate::error::ConfigError;
+
+impl Root {
+    /// Opens the configuration's root directory, which may not be a link, and pins it.
+    ///
+    /// ```
+    /// use ptc_fs_mcp::{Config, Root};
+    /// let root = Root::open_ambient(Config::builder().root(".").include("**/*.md").build()?)?;
+    /// # drop(root);
+    /// # Ok::<(), ptc_fs_mcp::ConfigError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A [`ConfigError`] that says why this directory cannot be a root.
+    pub fn open_ambient(config: Config) -> Result<Self, ConfigError> {
+        let path = config.root.as_deref().ok_or(ConfigError::RootRequired)?;
+        let dir = Dir::from(open_ambient_directory(path)?);
+        let fact = Fact::of(&dir).map_err(|_| ConfigError::RootUnreadable)?;
+        let filesystem = resolve::filesystem(&dir).map_err(|_| ConfigError::RootUnreadable)?;
+        if is_kernel_filesystem(filesystem) {
+            return Err(ConfigError::RootOnKernelFilesystem);
+        }
+        if folds_case(filesystem, resolve::inode_flags(&dir)) {
+            return Err(ConfigError::RootFoldsCase);
+        }
+        #[cfg(feature = "test-hooks")]
+        let forced = config.component_walk;
+        #[cfg(not(feature = "test-hooks"))]
+        let forced = false;
+        Ok(Self {
+            lookup: if forced { Lookup::Components } else { Lookup::probe(&dir) },
+            mount: fact.mount,
+            memory: resolve::is_memory_filesystem(filesystem),
+            dir,
+            selector: config.selector,
+            limits: config.limits,
+            swept: Mutex::new(HashSet::new()),
+            published: Mutex::new(VecDeque::new()),
+        })
+    }
+}
+
+/// A trailing slash (or `/.`) would make the kernel follow a link at the end of the path, so both are taken off first.
+fn open_ambient_directory(path: &OsStr) -> Result<OwnedFd, ConfigError> {
+    let mut bytes = path.as_bytes();
+    while let Some(rest) = bytes.strip_suffix(b"/").or_else(|| bytes.strip_suffix(b"/.")) {
+        bytes = rest;
+    }
+    let bytes = if bytes.is_empty() && !path.is_empty() { b"/" } else { bytes };
+    let path = OsStr::from_bytes(bytes);
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(CWD, path, flags, Mode::empty()).map_err(|errno| match errno {
+        // The kernel says ENOTDIR for a link, too.
+        Errno::NOTDIR | Errno::LOOP => match Fact::of_ambient_link(path) {
+            true => ConfigError::RootIsLink,
+            false => ConfigError::RootNotDirectory,
+        },
+        Errno::NOENT => ConfigError::RootMissing,
+        _ => ConfigError::RootUnreadable,
+    })
+}
+
+impl Fact {
+    /// Whether the path itself is a symbolic link.
+    fn of_ambient_link(path: &OsStr) -> bool {
+        rustix::fs::readlinkat(CWD, path, Vec::new()).is_ok()
+    }
+}
+
+/// Gives an open, nameless file a name in a directory that is held. The descriptor is addressed through `/proc`, which
+/// works for every user; `AT_EMPTY_PATH`, the other way, needs privileges before Linux 6.10.
+pub(super) fn link_ambient_descriptor(file: BorrowedFd<'_>, dir: &Dir, name: &str) -> Result<(), Errno> {
+    let descriptor = format!("/proc/self/fd/{}", file.as_raw_fd());
+    rustix::fs::linkat(CWD, descriptor, dir, name, AtFlags::SYMLINK_FOLLOW)
+}
+
+/// Filesystems whose files are views of kernel state: reading one may block, lie about its size or have effects.
+fn is_kernel_filesystem(magic: u64) -> bool {
+    const PROC: u64 = 0x9fa0;
+    const SYSFS: u64 = 0x6265_6572;
+    const DEBUGFS: u64 = 0x6462_6720;
+    const TRACEFS: u64 = 0x7472_6163;
+    const SECURITYFS: u64 = 0x7363_6673;
+    const CONFIGFS: u64 = 0x6265_6570;
+    const CGROUP: u64 = 0x0027_e0eb;
+    const CGROUP2: u64 = 0x6367_7270;
+    const BPF: u64 = 0xcafe_4a11;
+    const DEVPTS: u64 = 0x1cd1;
+    [PROC, SYSFS, DEBUGFS, TRACEFS, SECURITYFS, CONFIGFS, CGROUP, CGROUP2, BPF, DEVPTS].contains(&magic)
+}
