@@ -1,0 +1,60 @@
+//! The tools, as a table. A tool is a synchronous function from checked arguments to a reply or a refusal.
+//!
+//! Nothing here knows a host path, a runtime or the protocol. To add a tool: one file, one row.
+
+mod arguments;
+mod list_directory;
+mod read_text_file;
+mod reply;
+mod schema;
+mod search_files;
+mod search_text;
+mod traversal;
+mod write_text_file;
+
+use serde_json::{Map, Value};
+
+use crate::config::Limits;
+use crate::cursor::Key;
+use crate::error::ToolError;
+use crate::root::Root;
+use arguments::Arguments;
+pub(crate) use reply::{Content, Reply};
+
+/// What a call works on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Context<'a> {
+    pub(crate) root: &'a Root,
+    pub(crate) key: &'a Key,
+}
+
+/// One row of the table.
+pub(crate) struct Tool {
+    pub(crate) name: &'static str,
+    pub(crate) title: &'static str,
+    /// For the model that chooses: when to use it, what it refuses, what to do next.
+    pub(crate) description: &'static str,
+    /// Whether it changes the filesystem. What changes is replaced whole: destructive, and idempotent.
+    pub(crate) writes: bool,
+    pub(crate) input: fn(&Limits) -> Value,
+    pub(crate) output: fn() -> Value,
+    run: fn(Context<'_>, Arguments<'_>) -> Result<Reply, ToolError>,
+}
+
+/// Every tool, in the order in which they are listed.
+pub(crate) const TOOLS: &[Tool] =
+    &[list_directory::TOOL, search_files::TOOL, search_text::TOOL, read_text_file::TOOL, write_text_file::TOOL];
+
+/// The tool of that name.
+pub(crate) fn find(name: &str) -> Option<&'static Tool> {
+    TOOLS.iter().find(|tool| tool.name == name)
+}
+
+impl Tool {
+    /// Makes one call.
+    pub(crate) fn call(&self, context: Context<'_>, arguments: &Map<String, Value>) -> Result<Reply, ToolError> {
+        let known = (self.input)(context.root.limits());
+        let arguments = Arguments::new(arguments, &known)?;
+        (self.run)(context, arguments)
+    }
+}
