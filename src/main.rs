@@ -1,0 +1,108 @@
+//! The binary: parse, open the root, build the runtime, serve; in that order, so that the root is pinned before any
+//! thread exists.
+
+mod cli;
+
+use ptc_fs_mcp::{Pages, Root, Server};
+use std::io::{IsTerminal as _, Write as _};
+use std::process::ExitCode;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::layer::SubscriberExt as _;
+
+/// `EX_USAGE` of sysexits.h: a wrong command line or configuration.
+const USAGE: u8 = 64;
+
+fn main() -> ExitCode {
+    // A panic's message may quote what the code was working on, so only its place is told.
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(|place| format!(" in {}, line {}", file_name(place.file()), place.line()));
+        complain(&format!("internal error{}", place.unwrap_or_default()));
+    }));
+    match run() {
+        Ok(code) => code,
+        Err(line) => {
+            complain(&line);
+            ExitCode::from(USAGE)
+        }
+    }
+}
+
+fn run() -> Result<ExitCode, String> {
+    let open = |config| Root::open_ambient(config).and_then(Server::new).map_err(|error| error.to_string());
+    match cli::parse(std::env::args_os())? {
+        cli::Command::Print(text) => Ok(print(&text)),
+        cli::Command::Call { config, tool, arguments, first_page } => {
+            let server = open(config)?;
+            if !server.offers(&tool) {
+                return Err(format!("unknown tool {}", tool.escape_debug()));
+            }
+            let pages = if first_page { Pages::First } else { Pages::All };
+            Ok(match server.call(&tool, &arguments, pages) {
+                Err(refusal) => {
+                    complain(&refusal.to_string());
+                    ExitCode::from(1)
+                }
+                Ok(answer) => {
+                    if let Some(counts) = answer.skipped {
+                        complain(&format!("skipped: {counts}"));
+                    }
+                    print(&format!("{}\n", answer.json))
+                }
+            })
+        }
+        cli::Command::Serve(config) => serve(open(config)?).map_err(|error| error.to_string()),
+    }
+}
+
+fn serve(server: Server) -> std::io::Result<ExitCode> {
+    if !server.can_write() {
+        complain(
+            "no --include pattern matches a file in the root itself, so write_text_file will refuse every call; add one \
+             such as --include '*.md' to allow writing",
+        );
+    }
+    if std::io::stdin().is_terminal() {
+        complain("waiting for MCP messages on standard input; a host starts this program by itself (see --help)");
+    }
+    log_own_warnings();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let ended = runtime.block_on(async {
+        let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let lines = server.stdio_lines()?;
+        tokio::select! {
+            () = server.serve(lines) => {}
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        Ok(ExitCode::SUCCESS)
+    });
+    // A blocking thread may sit in a read of standard input, or in a call that nobody waits for.
+    runtime.shutdown_background();
+    ended
+}
+
+/// This crate's warnings, on standard error. rmcp's messages hold whole requests, and with them content.
+fn log_own_warnings() {
+    let own = tracing_subscriber::filter::Targets::new().with_target("ptc_fs_mcp", tracing::Level::WARN);
+    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).without_time().with_ansi(false);
+    let subscriber = tracing_subscriber::registry().with(own).with(layer);
+    // There is no other subscriber to be in the way.
+    tracing::subscriber::set_global_default(subscriber).ok();
+}
+
+fn print(text: &str) -> ExitCode {
+    let mut stdout = std::io::stdout();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::from(1),
+    }
+}
+
+/// One line on standard error; where nobody reads it, nothing can be said.
+fn complain(line: &str) {
+    writeln!(std::io::stderr(), "ptc-fs-mcp: {line}").ok();
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}

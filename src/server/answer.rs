@@ -1,0 +1,115 @@
+//! Results in the protocol's shapes.
+
+use rmcp::ErrorData;
+use rmcp::model::{
+    CacheScope, CallToolResult, ContentBlock, DiscoverResult, Implementation, JsonObject, ListToolsResult, MetaObject,
+    ServerCapabilities, ServerConfig, Tool as Listed, ToolAnnotations,
+};
+use serde_json::{Map, Value, json};
+
+use super::meta::SUPPORTED;
+use crate::VERSION;
+use crate::config::Limits;
+use crate::error::ToolError;
+use crate::root::Skipped;
+use crate::tools::{Reply, Tool};
+
+const NAME: &str = "ptc-fs-mcp";
+
+/// How long a client may keep the answers that stay the same while the process lives, in milliseconds.
+const TTL: u64 = 300_000;
+
+const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+const SKIPPED: &str = "ptc-fs-mcp/skipped";
+const ERROR: &str = "ptc-fs-mcp/error";
+
+const INSTRUCTIONS: &str = "Files under one root directory; paths are relative to it, with forward slashes. Begin with \
+                            list_directory or search_files. Results come in pages: while next_cursor is not null, call \
+                            again with the same arguments and it as cursor. If a cursor is refused because the \
+                            filesystem changed, start again without it.";
+
+pub(super) fn identity() -> ServerConfig {
+    ServerConfig::new(capabilities()).with_server_info(Implementation::new(NAME, VERSION))
+}
+
+pub(super) fn discover() -> DiscoverResult {
+    let mut result = DiscoverResult::new(SUPPORTED.to_vec(), capabilities());
+    result.instructions = Some(INSTRUCTIONS.to_owned());
+    result.ttl_ms = TTL;
+    result.cache_scope = CacheScope::Private;
+    result.meta = Some(meta());
+    result
+}
+
+pub(super) fn tool_list(tools: &[Tool], limits: &Limits) -> ListToolsResult {
+    ListToolsResult {
+        meta: Some(meta()),
+        ttl_ms: Some(TTL),
+        cache_scope: Some(CacheScope::Private),
+        tools: tools.iter().map(|tool| listed(tool, limits)).collect(),
+        ..ListToolsResult::default()
+    }
+}
+
+fn listed(tool: &Tool, limits: &Limits) -> Listed {
+    let annotations =
+        ToolAnnotations::new().read_only(!tool.writes).destructive(tool.writes).idempotent(true).open_world(false);
+    let mut listed = Listed::new(tool.name, tool.description, object((tool.input)(limits)));
+    listed.title = Some(tool.title.to_owned());
+    listed.output_schema = Some(object((tool.output)()).into());
+    listed.annotations = Some(annotations);
+    listed
+}
+
+/// A reply as structure and as text, or a refusal as text alone.
+pub(super) fn tool_result(result: Result<Reply, ToolError>) -> CallToolResult {
+    let mut meta = meta();
+    let mut answer = CallToolResult::default();
+    match result {
+        Ok(reply) => {
+            let json = reply.json();
+            add_counts(&mut meta, &reply.skipped);
+            // It was written a moment ago; were it ever not JSON, the text still holds all of it.
+            answer.structured_content = serde_json::from_str(&json).ok();
+            answer.content = vec![ContentBlock::text(json)];
+            answer.is_error = Some(false);
+        }
+        Err(error) => {
+            meta.insert(ERROR.to_owned(), json!(error.kind()));
+            answer.content = vec![ContentBlock::text(error.to_string())];
+            answer.is_error = Some(true);
+        }
+    }
+    answer.meta = Some(meta);
+    answer
+}
+
+pub(super) fn unknown_tool(name: &str) -> ErrorData {
+    let shown: String =
+        name.chars().take(80).map(|character| if character.is_control() { '\u{fffd}' } else { character }).collect();
+    ErrorData::invalid_params(format!("Unknown tool: {shown}"), None)
+}
+
+fn add_counts(meta: &mut MetaObject, skipped: &Skipped) {
+    let counts: Map<String, Value> = skipped.counts().map(|(name, count)| (name.to_owned(), json!(count))).collect();
+    if !counts.is_empty() {
+        meta.insert(SKIPPED.to_owned(), Value::Object(counts));
+    }
+}
+
+fn capabilities() -> ServerCapabilities {
+    ServerCapabilities::builder().enable_tools().build()
+}
+
+fn meta() -> MetaObject {
+    let mut meta = MetaObject::new();
+    meta.insert(SERVER_INFO.to_owned(), json!({ "name": NAME, "version": VERSION }));
+    meta
+}
+
+fn object(schema: Value) -> JsonObject {
+    match schema {
+        Value::Object(object) => object,
+        _ => JsonObject::new(),
+    }
+}

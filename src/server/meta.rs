@@ -1,0 +1,67 @@
+//! What every request must carry, checked on each one and remembered of none.
+
+use rmcp::ErrorData;
+use rmcp::model::{ClientRequest, ErrorCode, ProtocolVersion, RequestMetaObject};
+use serde_json::{Value, json};
+
+/// The one revision that is served.
+pub(super) const SUPPORTED: &[ProtocolVersion] = &[ProtocolVersion::V_2026_07_28];
+
+const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+
+/// Whether a method is served at all, whatever its params.
+pub(super) fn is_served(method: &str) -> bool {
+    ["server/discover", "tools/list", "tools/call"].contains(&method)
+}
+
+/// Answers the handshake of earlier revisions, which carries no `_meta` of this one.
+pub(super) fn refuse_handshake(request: &ClientRequest, meta: &RequestMetaObject) -> Result<(), ErrorData> {
+    let requested = match request {
+        ClientRequest::InitializeRequest(request) => request.params.protocol_version.to_string(),
+        ClientRequest::CustomRequest(request) if request.method == "initialize" => {
+            let version = request.params.as_ref().and_then(|params| params.get("protocolVersion"));
+            version.and_then(Value::as_str).unwrap_or_default().to_owned()
+        }
+        _ => return Ok(()),
+    };
+    if meta.contains_key(VERSION) {
+        return Ok(()); // a modern request for a method that is gone
+    }
+    let text = "this server has no initialize handshake: it speaks MCP 2026-07-28 only, in which every request names its \
+                version in _meta; begin with server/discover";
+    Err(unsupported(text, &requested))
+}
+
+/// The version comes first: one that is not served is the better answer than a key it may not know.
+pub(super) fn check(meta: &RequestMetaObject) -> Result<(), ErrorData> {
+    match meta.get(VERSION) {
+        Some(Value::String(version)) if SUPPORTED.iter().all(|supported| supported.as_str() != version) => {
+            return Err(unsupported("unsupported protocol version", version));
+        }
+        Some(Value::String(_)) => {}
+        _ => return Err(malformed(VERSION)),
+    }
+    if meta.client_capabilities().is_none() {
+        return Err(malformed(CAPABILITIES));
+    }
+    if meta.contains_key(CLIENT_INFO) && meta.client_info().is_none() {
+        return Err(malformed(CLIENT_INFO));
+    }
+    if meta.contains_key(LOG_LEVEL) && meta.log_level().is_none() {
+        return Err(malformed(LOG_LEVEL));
+    }
+    Ok(())
+}
+
+fn malformed(key: &str) -> ErrorData {
+    ErrorData::invalid_params(format!("_meta is missing {key}, or it is malformed"), None)
+}
+
+fn unsupported(text: &'static str, requested: &str) -> ErrorData {
+    let requested: String = requested.chars().take(64).collect();
+    let data = json!({ "supported": SUPPORTED, "requested": requested });
+    ErrorData::new(ErrorCode::UNSUPPORTED_PROTOCOL_VERSION, text, Some(data))
+}

@@ -1,0 +1,286 @@
+//! What one line is, as a pure function of its bytes.
+//!
+//! The envelope is read with its members left raw, so the id of a request is known even where its params cannot be
+//! decoded: nested too deeply, or holding half of a surrogate pair. Only then are params decoded, within bounds of
+//! depth and number, since a line of nested arrays costs hundreds of times its length in memory.
+
+use rmcp::model::RequestId;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+/// Deepest nesting of params. serde_json itself stops at 127.
+const MAX_DEPTH: u32 = 100;
+
+/// Most values within params.
+const MAX_VALUES: u32 = 100_000;
+
+/// One line, classified.
+#[derive(Debug, PartialEq)]
+pub(super) enum Message {
+    /// Nothing to answer: a blank line, or an answer to a question that was never asked.
+    Ignored,
+    /// No message.
+    Refused(Refusal),
+    Notification {
+        method: String,
+        params: Option<Value>,
+    },
+    Request {
+        id: RequestId,
+        method: String,
+        params: Option<Value>,
+    },
+}
+
+/// An error answer to a line that is no message.
+#[derive(Debug, PartialEq)]
+pub(super) struct Refusal {
+    id: Option<RequestId>,
+    code: i32,
+    text: &'static str,
+}
+
+impl Refusal {
+    pub(super) fn too_long() -> Self {
+        Self { id: None, code: -32600, text: "the line is too long" }
+    }
+
+    pub(super) fn in_use(id: RequestId) -> Self {
+        Self { id: Some(id), code: -32600, text: "the id is in use" }
+    }
+
+    pub(super) fn params(id: RequestId) -> Self {
+        Self { id: Some(id), code: -32602, text: "params are malformed" }
+    }
+
+    fn not_json() -> Self {
+        Self { id: None, code: -32700, text: "the line is not JSON" }
+    }
+
+    fn invalid(id: Option<RequestId>, text: &'static str) -> Self {
+        Self { id, code: -32600, text }
+    }
+
+    /// The answer as a line. Without an id there is no `id` member, as revision 2026-07-28 says.
+    pub(super) fn line(&self) -> Vec<u8> {
+        let error = json!({ "code": self.code, "message": self.text });
+        let answer = match &self.id {
+            Some(id) => json!({ "jsonrpc": "2.0", "id": id, "error": error }),
+            None => json!({ "jsonrpc": "2.0", "error": error }),
+        };
+        format!("{answer}\n").into_bytes()
+    }
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow, default, deserialize_with = "present")]
+    jsonrpc: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    method: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    params: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    error: Option<&'a RawValue>,
+}
+
+/// Tells `null` from an absent member.
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+pub(super) fn classify(line: &[u8]) -> Message {
+    let Ok(text) = std::str::from_utf8(line) else {
+        return Message::Refused(Refusal::not_json());
+    };
+    let text = text.trim_matches([' ', '\t', '\r']);
+    if text.is_empty() {
+        return Message::Ignored;
+    }
+    // serde would read an array as an envelope, member by member.
+    if !text.starts_with('{') {
+        return Message::Refused(match serde_json::from_str::<&RawValue>(text) {
+            Ok(_) => Refusal::invalid(None, "a message is one JSON object"),
+            Err(_) => Refusal::not_json(),
+        });
+    }
+    match serde_json::from_str::<Envelope<'_>>(text) {
+        Ok(envelope) => envelope.classify(),
+        Err(_) => Message::Refused(match serde_json::from_str::<&RawValue>(text) {
+            Ok(_) => Refusal::invalid(None, "a member is given twice"),
+            Err(_) => Refusal::not_json(),
+        }),
+    }
+}
+
+impl Envelope<'_> {
+    fn classify(&self) -> Message {
+        let id = match self.id.map(|id| serde_json::from_str::<RequestId>(id.get())) {
+            None => None,
+            Some(Ok(id)) => Some(id),
+            Some(Err(_)) => return Message::Refused(Refusal::invalid(None, "an id is a string or an integer")),
+        };
+        if self.jsonrpc.is_none_or(|version| version.get() != "\"2.0\"") {
+            return Message::Refused(Refusal::invalid(id, "jsonrpc must be \"2.0\""));
+        }
+        let Some(method) = self.method else {
+            // This server asks nothing, so an answer belongs to nothing.
+            return match self.result.or(self.error) {
+                Some(_) => Message::Ignored,
+                None => Message::Refused(Refusal::invalid(id, "method is missing")),
+            };
+        };
+        let Ok(method) = serde_json::from_str::<String>(method.get()) else {
+            return Message::Refused(Refusal::invalid(id, "method must be a string"));
+        };
+        match (id, self.params.map(|params| decode(params.get()))) {
+            (Some(id), Some(None)) => Message::Refused(Refusal::params(id)),
+            (None, Some(None)) => Message::Ignored,
+            (Some(id), params) => Message::Request { id, method, params: params.flatten() },
+            (None, params) => Message::Notification { method, params: params.flatten() },
+        }
+    }
+}
+
+/// Params as a value, if they are an object within bounds.
+fn decode(params: &str) -> Option<Value> {
+    if !is_bounded(params) {
+        return None;
+    }
+    serde_json::from_str(params).ok().filter(Value::is_object)
+}
+
+/// Counts depth and values in text that is known to be JSON.
+fn is_bounded(json: &str) -> bool {
+    let (mut depth, mut values) = (0_u32, 0_u32);
+    let mut rest = json.as_bytes();
+    while let Some((byte, tail)) = rest.split_first() {
+        rest = tail;
+        match byte {
+            b'"' => rest = after_string(rest),
+            b'[' | b'{' => {
+                depth += 1;
+                values += 1;
+            }
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            b',' => values += 1,
+            _ => {}
+        }
+        if depth > MAX_DEPTH || values > MAX_VALUES {
+            return false;
+        }
+    }
+    true
+}
+
+/// What follows the string whose opening quote was just passed.
+fn after_string(mut rest: &[u8]) -> &[u8] {
+    while let Some(at) = memchr::memchr2(b'"', b'\\', rest) {
+        let escaped = rest.get(at) == Some(&b'\\');
+        rest = rest.get(at + 1 + usize::from(escaped)..).unwrap_or_default();
+        if !escaped {
+            return rest;
+        }
+    }
+    &[]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(line: &str) -> (Option<RequestId>, i32) {
+        match classify(line.as_bytes()) {
+            Message::Refused(refusal) => (refusal.id, refusal.code),
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    fn number(id: i64) -> Option<RequestId> {
+        Some(RequestId::Number(id))
+    }
+
+    #[test]
+    fn requests_and_notifications_are_told_apart_by_their_id() {
+        let line = br#"{"jsonrpc":"2.0","id":1,"method":"a","params":{"x":[1]}}"#;
+        let params = Some(json!({ "x": [1] }));
+        assert_eq!(classify(line), Message::Request { id: RequestId::Number(1), method: "a".into(), params });
+        let line = br#" {"method":"a","jsonrpc":"2.0"} "#;
+        assert_eq!(classify(line), Message::Notification { method: "a".into(), params: None });
+    }
+
+    #[test]
+    fn blank_lines_and_answers_are_ignored() {
+        for line in ["", "  ", "\r", "\t", r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, r#"{"jsonrpc":"2.0","error":{}}"#]
+        {
+            assert_eq!(classify(line.as_bytes()), Message::Ignored, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_json_is_a_parse_error_without_id() {
+        for line in ["x", "{", "{]", "[1", "\"a", "{\"jsonrpc\":\"2.0\",\"id\":1,", "\u{feff}{}", "{}{}", "\0", "nul"] {
+            assert_eq!(refusal(line), (None, -32700), "{line:?}");
+        }
+        assert_eq!(classify(b"{\"a\":\"\xff\"}"), Message::Refused(Refusal::not_json()));
+    }
+
+    #[test]
+    fn json_that_is_no_message_is_an_invalid_request() {
+        for line in ["1", "null", "true", "\"a\"", "[]", r#"[{"jsonrpc":"2.0","id":1,"method":"a"}]"#, "{}"] {
+            assert_eq!(refusal(line), (None, -32600), "{line}");
+        }
+        for id in ["null", "1.5", "true", "[]", "{}", "1e300", "99999999999999999999"] {
+            assert_eq!(refusal(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"a"}}"#)), (None, -32600), "{id}");
+        }
+        for line in [
+            r#"{"jsonrpc":"1.0","id":7,"method":"a"}"#,
+            r#"{"id":7,"method":"a"}"#,
+            r#"{"jsonrpc":"2.0","id":7}"#,
+            r#"{"jsonrpc":"2.0","id":7,"method":1}"#,
+        ] {
+            assert_eq!(refusal(line), (number(7), -32600), "{line}");
+        }
+        assert_eq!(refusal(r#"{"jsonrpc":"2.0","id":7,"id":8,"method":"a"}"#), (None, -32600));
+    }
+
+    #[test]
+    fn params_that_cannot_be_decoded_are_refused_with_the_id() {
+        let deep = "[".repeat(200_000) + &"]".repeat(200_000);
+        let wide = format!("{{\"a\":[{}1]}}", "1,".repeat(200_000));
+        for params in [
+            deep.as_str(),
+            &wide,
+            &format!("{{\"a\":{deep}}}"),
+            r#"{"a":"\ud800"}"#,
+            "[]",
+            "1",
+            "null",
+            "\"a\"",
+            r#"{"a":1e999}"#,
+        ] {
+            let line = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"a","params":{params}}}"#);
+            assert_eq!(refusal(&line), (number(7), -32602), "{}", line.get(..80).unwrap_or(&line));
+            let line = format!(r#"{{"jsonrpc":"2.0","method":"a","params":{params}}}"#);
+            assert_eq!(classify(line.as_bytes()), Message::Ignored);
+        }
+    }
+
+    #[test]
+    fn brackets_and_commas_in_strings_are_not_counted() {
+        let text = r#"[[\"\\"#.repeat(100_000);
+        assert!(is_bounded(&format!("{{\"a\":\"{text}\"}}")));
+        assert!(!is_bounded(&"[".repeat(101)));
+    }
+
+    #[test]
+    fn an_error_without_an_id_has_no_id_member() {
+        let line = String::from_utf8(Refusal::not_json().line()).unwrap();
+        assert_eq!(line, "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32700,\"message\":\"the line is not JSON\"}}\n");
+    }
+}
