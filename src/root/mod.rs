@@ -4,10 +4,12 @@
 //! no link is followed at any position. Files are opened through [`Served`], directories through [`Reach`]: both are
 //! made by the selector alone, so what is not selected cannot be named here.
 
+mod entries;
 mod fact;
 mod file;
 mod open;
 mod resolve;
+mod skipped;
 mod temporary;
 mod walk;
 mod write;
@@ -21,9 +23,11 @@ use crate::error::ToolError;
 use crate::path::{self, RelPath};
 use crate::selector::{Selector, Served};
 
+pub(crate) use entries::Kind;
 pub(crate) use fact::{Fact, Moment};
 pub(crate) use file::Reading;
-pub(crate) use walk::{Found, Kind, Skipped};
+pub(crate) use skipped::Skipped;
+pub(crate) use walk::Found;
 
 /// One pinned directory, the patterns that select in it, and the bounds of its use. See [`Root::open_ambient`].
 #[derive(Debug)]

@@ -82,6 +82,7 @@ fn run(context: Context<'_>, arguments: Arguments<'_>) -> Result<Reply, ToolErro
         finder: Finder::new(query),
         page: Page::new(limits.max_result_bytes, limit),
         budget: limits.max_scan_bytes,
+        buffer: Vec::new(),
         start,
         stopped: None,
         now: traversal.now,
@@ -106,6 +107,7 @@ struct Search<'q> {
     finder: Finder<'q>,
     page: Page,
     budget: u64,
+    buffer: Vec<u8>,
     start: Position,
     /// Where the next page begins; while `None`, files are searched.
     stopped: Option<Position>,
@@ -194,11 +196,12 @@ impl Search<'_> {
     }
 
     fn scan(&mut self, mark: Mark, path: &str, reading: &mut Reading<'_>) -> Result<Scanned, ToolError> {
-        let page = &mut self.page;
+        let Self { page, buffer, .. } = self;
         let mut scan = Scan {
             finder: &self.finder,
             read: &mut |offset, buffer| reading.read(offset, buffer),
             take: &mut |line, text| page.push(&Line { path, line, text }),
+            buffer,
             mark,
             budget: self.budget,
             undecodable: 0,

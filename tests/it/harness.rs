@@ -30,6 +30,7 @@ pub enum Backend {
 }
 
 /// Runs a test on both back ends: `both_back_ends! { fn name(backend) { .. } }`.
+#[allow(unused_macros, reason = "the benches share this file and run no tests")]
 macro_rules! both_back_ends {
     ($($(#[$attribute:meta])* fn $name:ident($backend:ident) $body:block)*) => {$(
         $(#[$attribute])*
@@ -47,6 +48,7 @@ macro_rules! both_back_ends {
         }
     )*};
 }
+#[allow(unused_imports, reason = "the benches share this file and run no tests")]
 pub(crate) use both_back_ends;
 
 /// A directory with `root` and `outside` in it, removed on drop.

@@ -1,12 +1,9 @@
-//! Lines of bytes: where one page of text ends, and which lines hold a literal.
+//! Which lines of a file hold a literal.
 //!
-//! Pure functions over bytes and a way to read them. [`Scan`] works on windows of bounded size, however long the file
-//! or its lines are, and can stop anywhere: its [`Mark`] says where, also in the middle of a line.
+//! [`Scan`] works on windows of bounded size, however long the file or its lines are, and can stop anywhere: its
+//! [`Mark`] says where, also in the middle of a line.
 
 use memchr::memmem::Finder;
-
-/// Longest chunk of a page of text, in bytes.
-pub(crate) const CHUNK: usize = 2048;
 
 /// Longest piece of a line shown as evidence, in bytes.
 const EVIDENCE: usize = 1024;
@@ -17,21 +14,6 @@ const LEAD: u64 = 512;
 /// Bytes read at a time. A shorter window is read where less may be scanned, but never less than the least one.
 const WINDOW: u64 = 256 * 1024;
 const LEAST_WINDOW: u64 = 2048;
-
-/// The first chunk of `bytes`: at most 2,048 bytes, ending between characters. `None` when the bytes that would belong
-/// to it are not UTF-8. `complete` says that nothing follows these bytes in the file.
-pub(crate) fn chunk(bytes: &[u8], complete: bool) -> Option<&str> {
-    let candidate = bytes.get(..CHUNK).unwrap_or(bytes);
-    match std::str::from_utf8(candidate) {
-        Ok(text) => Some(text),
-        // A character that is cut by the end of the candidate belongs to the next chunk.
-        Err(error) if error.error_len().is_none() && (candidate.len() < bytes.len() || !complete) => {
-            let (valid, _) = candidate.split_at_checked(error.valid_up_to())?;
-            std::str::from_utf8(valid).ok().filter(|text| !text.is_empty())
-        }
-        Err(_) => None,
-    }
-}
 
 /// Where a scan stands. The default is the beginning of a file.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +56,8 @@ pub(crate) struct Scan<'s, E> {
     pub(crate) read: &'s mut Read<'s, E>,
     /// Takes the number (from 1) and the evidence of a matching line, or refuses it.
     pub(crate) take: &'s mut dyn FnMut(u64, &str) -> bool,
+    /// Reused from scan to scan: making one of a window's size costs more than reading a small file.
+    pub(crate) buffer: &'s mut Vec<u8>,
     pub(crate) mark: Mark,
     /// Bytes that may yet be scanned.
     pub(crate) budget: u64,
@@ -84,7 +68,13 @@ pub(crate) struct Scan<'s, E> {
 impl<E> Scan<'_, E> {
     /// Scans on from the mark until the file ends, a line is refused, or the budget is spent.
     pub(crate) fn run(&mut self) -> Result<Ended, E> {
-        let mut buffer = Vec::new();
+        let mut buffer = std::mem::take(self.buffer);
+        let ended = self.windows(&mut buffer);
+        *self.buffer = buffer;
+        ended
+    }
+
+    fn windows(&mut self, buffer: &mut Vec<u8>) -> Result<Ended, E> {
         // Each turn moves the mark on, by a line or within one, or returns.
         loop {
             if self.budget == 0 {
@@ -94,9 +84,12 @@ impl<E> Scan<'_, E> {
             let overlap = self.finder.needle().len() as u64;
             let base = self.mark.line_start.max(self.mark.offset.saturating_sub(overlap));
             let length = self.budget.clamp(LEAST_WINDOW, WINDOW);
-            buffer.resize(usize::try_from(length).unwrap_or_default(), 0);
-            let filled = (self.read)(base, &mut buffer)?;
-            let last = filled < buffer.len();
+            let length = to_index(length);
+            if buffer.len() < length {
+                buffer.resize(length, 0);
+            }
+            let filled = (self.read)(base, buffer.get_mut(..length).unwrap_or_default())?;
+            let last = filled < length;
             let window = buffer.get(..filled).unwrap_or_default();
             let before = self.mark.offset;
             let taken = self.window(window, base, last)?;
@@ -291,6 +284,7 @@ mod tests {
                     }
                     room
                 },
+                buffer: &mut Vec::new(),
                 mark,
                 budget,
                 undecodable: 0,
@@ -361,19 +355,6 @@ mod tests {
         fn one_byte_queries_too(content in content(), budget in 1u64..5000) {
             prop_assert_eq!(scan(&content, "e", budget, 3), reference(&content, "e"));
         }
-
-        #[test]
-        fn chunks_join_to_the_text(lead in 0usize..9, characters in proptest::sample::subsequence(vec!['x', 'é', '€', '\u{1f600}'], 1..4)) {
-            let text = "x".repeat(lead) + &characters.iter().cycle().take(4000).collect::<String>();
-            let (mut joined, mut rest) = (String::new(), text.as_bytes());
-            while !rest.is_empty() {
-                let part = chunk(rest, true).unwrap();
-                prop_assert!(!part.is_empty() && part.len() <= CHUNK && (part.len() > CHUNK - 4 || part.len() == rest.len()));
-                joined.push_str(part);
-                rest = &rest[part.len()..];
-            }
-            prop_assert_eq!(joined, text);
-        }
     }
 
     #[test]
@@ -382,22 +363,5 @@ mod tests {
         for budget in [3000, 300_000, u64::MAX] {
             assert_eq!(scan(&long, "needle", budget, 9), reference(&long, "needle"));
         }
-    }
-
-    #[test]
-    fn a_chunk_ends_between_characters_at_every_offset() {
-        for lead in CHUNK - 4..=CHUNK + 1 {
-            let text = "x".repeat(lead) + "é\u{1f600}end";
-            let first = chunk(text.as_bytes(), true).unwrap();
-            assert!(text.starts_with(first) && first.len() >= CHUNK - 3 && first.len() <= CHUNK);
-        }
-    }
-
-    #[test]
-    fn bytes_that_are_not_utf8_make_no_chunk() {
-        assert_eq!(chunk(b"ok\xff\xfe", true), None);
-        assert_eq!(chunk(b"\xc3", true), None, "a character cut by the end of the file");
-        assert_eq!(chunk(b"ok\xc3", true), None);
-        assert_eq!(chunk(b"ok\xc3", false), Some("ok"));
     }
 }

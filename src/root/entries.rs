@@ -1,0 +1,209 @@
+//! What one directory holds that is served: its files and the directories worth opening.
+//!
+//! Entries come from `getdents`, whose type decides; a file is looked at only where a limit makes its own state matter.
+//! Names that cannot be requested are left out and counted, if they would be served.
+
+use cap_std::fs::Dir;
+use rustix::fs::{FileType, RawDir};
+use rustix::io::Errno;
+use std::ops::ControlFlow::{self, Break, Continue};
+
+use super::fact::Fact;
+use super::skipped::Skipped;
+use super::{Root, read_failed};
+use crate::error::ToolError;
+use crate::path::{self, MAX_CHARS, Name};
+
+/// Bytes of directory entries that one `getdents` call may return: about 500 entries of common length.
+const ENTRIES_BUFFER: usize = 32 * 1024;
+
+/// What an entry of a listing is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    File,
+    /// With something served beneath it.
+    Directory,
+}
+
+/// One directory of a walk: its served files and reachable directories, sorted as whole paths are. All names lie in
+/// one string, a directory's with a slash behind it.
+pub(super) struct Frame {
+    pub(super) dir: Dir,
+    pub(super) path: String,
+    text: String,
+    names: Vec<std::ops::Range<usize>>,
+    pub(super) next: usize,
+}
+
+impl Frame {
+    pub(super) fn name(&self, at: usize) -> Option<&str> {
+        self.text.get(self.names.get(at)?.clone())
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().filter_map(|range| self.text.get(range.clone()))
+    }
+}
+
+/// Reads directories for one walk and keeps its bounds.
+pub(super) struct Reader<'w> {
+    root: &'w Root,
+    pub(super) skipped: &'w mut Skipped,
+    entries: u64,
+    files: u64,
+}
+
+impl<'w> Reader<'w> {
+    pub(super) fn new(root: &'w Root, skipped: &'w mut Skipped) -> Self {
+        Self { root, skipped, entries: 0, files: 0 }
+    }
+
+    /// Reads a directory of a walk.
+    pub(super) fn frame(&mut self, dir: Dir, path: &str) -> Result<Frame, ToolError> {
+        let (mut text, mut names) = (String::new(), Vec::new());
+        self.read(&dir, path, &mut |name, kind| {
+            let start = text.len();
+            text.push_str(name);
+            if kind == Kind::Directory {
+                text.push('/');
+            }
+            names.push(start..text.len());
+            Continue(())
+        })?;
+        names.sort_unstable_by(|one, two| text.get(one.clone()).cmp(&text.get(two.clone())));
+        Ok(Frame { dir, path: path.to_owned(), text, names, next: 0 })
+    }
+
+    /// Whether any file is served beneath a directory. Files are looked for before its subdirectories are opened.
+    pub(super) fn holds_served(&mut self, dir: Dir, path: String) -> Result<bool, ToolError> {
+        let mut levels = vec![self.probe(dir, path)?];
+        loop {
+            match levels.last_mut() {
+                None => return Ok(false),
+                Some(None) => return Ok(true),
+                Some(Some((dir, path, subdirectories))) => match subdirectories.pop() {
+                    None => {
+                        levels.pop();
+                    }
+                    Some(name) => match self.root.child_directory(dir, &name) {
+                        Ok(child) => {
+                            let below = joined(path, &name);
+                            let level = self.probe(child, below)?;
+                            levels.push(level);
+                        }
+                        Err(obstacle) => self.skipped.directory(obstacle)?,
+                    },
+                },
+            }
+        }
+    }
+
+    /// `None` when a served file lies directly in the directory; otherwise its reachable subdirectories.
+    fn probe(&mut self, dir: Dir, path: String) -> Result<Option<(Dir, String, Vec<String>)>, ToolError> {
+        let mut subdirectories = Vec::new();
+        let stopped = self.read(&dir, &path, &mut |name, kind| match kind {
+            Kind::File => Break(()),
+            Kind::Directory => {
+                subdirectories.push(name.to_owned());
+                Continue(())
+            }
+        })?;
+        Ok(if stopped { None } else { Some((dir, path, subdirectories)) })
+    }
+
+    /// Hands on the served files and the reachable directories of one directory, in no order; `true` when it was told
+    /// to stop.
+    fn read(
+        &mut self,
+        dir: &Dir,
+        path: &str,
+        each: &mut dyn FnMut(&str, Kind) -> ControlFlow<()>,
+    ) -> Result<bool, ToolError> {
+        let too_deep = path::depth(path) as u64 >= self.root.limits.max_depth;
+        let mut full = Vec::from(path.as_bytes());
+        if !full.is_empty() {
+            full.push(b'/');
+        }
+        let base = full.len();
+        let mut buffer = Vec::with_capacity(ENTRIES_BUFFER);
+        let mut entries = RawDir::new(dir, buffer.spare_capacity_mut());
+        while let Some(entry) = entries.next() {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(Errno::INTR) => continue,
+                Err(Errno::NOENT) => break, // the directory itself was removed
+                Err(errno) => return Err(read_failed(errno)),
+            };
+            let bytes = entry.file_name().to_bytes();
+            if matches!(bytes, b"." | b"..") {
+                continue;
+            }
+            self.entries += 1;
+            self.within(self.entries, self.root.limits.walk_entries, "entries")?;
+            let kind = match entry.file_type() {
+                FileType::Unknown => match Fact::of_name(dir, entry.file_name()) {
+                    Ok(fact) => fact.kind,
+                    Err(_) => continue,
+                },
+                kind => kind,
+            };
+            full.truncate(base);
+            full.extend_from_slice(bytes);
+            let kind = match kind {
+                FileType::RegularFile if self.root.selector.selects_bytes(&full) => Kind::File,
+                FileType::Directory if self.root.selector.reaches_bytes(&full) => Kind::Directory,
+                _ => continue,
+            };
+            let name = match Name::of(bytes) {
+                Name::Reserved => continue,
+                Name::Plain(name) if speakable(&full) => name,
+                _ => {
+                    self.skipped.unrepresentable_names += 1;
+                    continue;
+                }
+            };
+            match kind {
+                Kind::Directory if too_deep => {
+                    self.skipped.too_deep_directories += 1;
+                    continue;
+                }
+                Kind::Directory => {}
+                Kind::File => {
+                    if self.root.state_matters() && !self.served_as_it_is(dir, name)? {
+                        continue;
+                    }
+                    self.files += 1;
+                    self.within(self.files, self.root.limits.walk_files, "files")?;
+                }
+            }
+            if each(name, kind).is_break() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether the operator's limits let a file be served in its present state.
+    fn served_as_it_is(&mut self, dir: &Dir, name: &str) -> Result<bool, ToolError> {
+        match Fact::of_name(dir, name) {
+            Ok(fact) => Ok(fact.is_regular() && !self.root.hides(&fact)),
+            Err(errno) => self.skipped.file(errno.into()).map(|()| false),
+        }
+    }
+
+    fn within(&self, count: u64, limit: u64, what: &'static str) -> Result<(), ToolError> {
+        if count > limit { Err(ToolError::WalkLimit { what, limit }) } else { Ok(()) }
+    }
+}
+
+/// Whether a whole path, of segments that can be spelled, can be requested.
+fn speakable(path: &[u8]) -> bool {
+    let short =
+        path.len() <= MAX_CHARS || std::str::from_utf8(path).is_ok_and(|text| text.chars().nth(MAX_CHARS).is_none());
+    short && std::str::from_utf8(path).is_ok_and(|text| !path::has_drive_prefix(text))
+}
+
+/// A name behind its directory's path.
+pub(super) fn joined(directory: &str, name: &str) -> String {
+    if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") }
+}
