@@ -25,6 +25,10 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// Unsettled files up to this size are read twice, and digested whole.
 const SMALL: u64 = 1 << 20;
 
+/// Larger files are not digested whole: a page would cost as much as the file, and a program that keeps changing a
+/// sparse file of a terabyte could hold a call forever.
+const LARGE: u64 = 64 << 20;
+
 /// A regular file that may be served.
 #[derive(Debug)]
 pub(crate) struct Opened<'r> {
@@ -64,7 +68,7 @@ impl Root {
             }
             // Replaced in between, as every atomic write does: look again.
         }
-        Err(Obstacle::Absent)
+        Err(Obstacle::Changing)
     }
 
     /// Remembers a file in the state in which this process put it in place: nobody is in the middle of writing it.
@@ -126,6 +130,19 @@ impl Opened<'_> {
         Err(ToolError::Changing)
     }
 
+    /// Waits until a file too large to be digested is no longer racy, if that takes no longer than 20 ms. To be called
+    /// before the time of observation is taken.
+    pub(crate) fn let_settle(&self) -> Result<(), ToolError> {
+        for _ in 0..10 {
+            let fact = self.fact()?;
+            if fact.size <= LARGE || !fact.racy(Moment::now()) {
+                break;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+
     fn fact(&self) -> Result<Fact, ToolError> {
         let fact = Fact::of(&self.fd).map_err(read_failed)?;
         if self.root.limits.max_file_bytes.is_some_and(|most| fact.size > most) {
@@ -176,7 +193,13 @@ impl Reading<'_> {
     }
 
     /// A digest of the whole content.
+    ///
+    /// # Errors
+    /// [`ToolError::Changing`] for a file of more than 64 MiB, which needs one only while it changes.
     pub(crate) fn digest(&mut self) -> Result<[u8; 32], ToolError> {
+        if self.fact.size > LARGE {
+            return Err(ToolError::Changing);
+        }
         let mut hasher = Hasher::new();
         let mut buffer = vec![0; 64 * 1024];
         let mut offset = 0;

@@ -45,6 +45,8 @@ pub(super) enum Obstacle {
     Mount,
     /// A directory that ignores case.
     Folding,
+    /// Exchanged at every try to open it.
+    Changing,
     /// The process has no permission.
     Denied,
     /// The system failed.
@@ -70,6 +72,7 @@ impl Obstacle {
     pub(super) fn refusal(self) -> ToolError {
         match self {
             Self::Absent | Self::Mount | Self::Folding | Self::Denied => ToolError::NotReadable,
+            Self::Changing => ToolError::Changing,
             Self::Failed(errno) => read_failed(errno),
         }
     }
@@ -115,7 +118,7 @@ fn openat2_directory(parent: &Dir, name: &str, allow_mounts: bool) -> Result<Dir
             Ok(fd) => return Ok(Dir::from(fd)),
         }
     }
-    Err(Obstacle::Absent)
+    Err(Obstacle::Changing)
 }
 
 fn directory_flags() -> OFlags {

@@ -58,6 +58,8 @@ impl Skipped {
     pub(super) fn directory(&mut self, obstacle: Obstacle) -> Result<(), ToolError> {
         match obstacle {
             Obstacle::Absent => {}
+            // Renames ran beside sixteen lookups of one name: what lies beneath is not known.
+            Obstacle::Changing => self.unreadable_directories += 1,
             Obstacle::Mount => self.mount_points += 1,
             Obstacle::Folding => self.folding_directories += 1,
             Obstacle::Denied => self.unreadable_directories += 1,
@@ -70,6 +72,7 @@ impl Skipped {
     pub(super) fn file(&mut self, obstacle: Obstacle) -> Result<(), ToolError> {
         match obstacle {
             Obstacle::Absent => self.vanished_files += 1,
+            Obstacle::Changing => self.changing_files += 1,
             Obstacle::Mount => self.mount_points += 1,
             Obstacle::Folding | Obstacle::Denied => self.unreadable_files += 1,
             Obstacle::Failed(errno) => return Err(read_failed(errno)),

@@ -62,11 +62,14 @@ fn run(context: Context<'_>, arguments: Arguments<'_>) -> Result<Reply, ToolErro
     let ceiling = context.root.limits().max_result_bytes;
     let limit = arguments.limit(CHUNKS * ceiling / DEFAULT_CEILING)?;
     let served = context.root.serve(&path).ok_or(ToolError::NotServed)?;
-    let traversal = Traversal::begin(context, NAME, arguments, &[path.as_str()])?;
+    let mut traversal = Traversal::begin(context, NAME, arguments, &[path.as_str()])?;
     let [begin] = traversal.position()?;
 
     let most = usize::try_from(limit).unwrap_or(usize::MAX).saturating_mul(CHUNK) + 3;
-    let ((bytes, resumed, issued), fact) = context.root.open(served)?.settled(|reading| {
+    let opened = context.root.open(served)?;
+    opened.let_settle()?;
+    traversal.look_again();
+    let ((bytes, resumed, issued), fact) = opened.settled(|reading| {
         let (observed, now) = (reading.needs_digest(traversal.observed()), reading.needs_digest(traversal.now));
         let digest = if observed || now { Some(reading.digest()?) } else { None };
         let mut bytes = vec![0; most];

@@ -31,3 +31,4 @@
 
 mod harness;
 mod read;
+mod scale;
