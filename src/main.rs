@@ -100,7 +100,7 @@ fn print(text: &str) -> ExitCode {
 
 /// One line on standard error; where nobody reads it, nothing can be said.
 fn complain(line: &str) {
-    writeln!(std::io::stderr(), "ptc-fs-mcp: {line}").ok();
+    writeln!(std::io::stderr(), "{line}").ok();
 }
 
 fn file_name(path: &str) -> &str {

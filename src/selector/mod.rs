@@ -39,6 +39,7 @@ pub struct Selector {
     closed: GlobSet,
     /// Directories beneath which an include can match.
     reach: GlobSet,
+    root_closed: bool,
     root_level: bool,
     fingerprint: Vec<u8>,
 }
@@ -62,6 +63,7 @@ impl Selector {
             exclude: compile("--exclude", excludes.iter().flat_map(Pattern::globs_with_all_beneath).collect())?,
             closed: compile("--exclude", excludes.iter().flat_map(Pattern::globs_of_closed_directories).collect())?,
             reach: compile("--include", includes.iter().flat_map(Pattern::globs_of_reached_directories).collect())?,
+            root_closed: excludes.iter().any(Pattern::closes_root),
             root_level: includes.iter().any(Pattern::can_match_in_root),
             fingerprint: fingerprint(&includes, &excludes),
         })
@@ -103,8 +105,12 @@ impl Selector {
 
     /// Whether a directory, as the system spells it, is to be opened at all.
     pub(crate) fn reaches_bytes(&self, directory: &[u8]) -> bool {
+        // The root has no name, which `*` would match.
+        if directory.is_empty() {
+            return !self.root_closed;
+        }
         let path = OsStr::from_bytes(directory);
-        (directory.is_empty() || self.reach.is_match(path)) && !self.closed.is_match(path)
+        self.reach.is_match(path) && !self.closed.is_match(path)
     }
 
     /// The patterns in one unambiguous spelling, for binding a cursor to what is served.
@@ -295,6 +301,9 @@ mod tests {
             ("**", "", false),
             ("**/*", "", false),
             ("*", "", false),
+            ("*/*", "", true),
+            ("*/*", "a", false),
+            ("*/**", "", true),
             ("a", "", true),
         ] {
             let selector = selector(&["**"], &[exclude]);
@@ -327,6 +336,30 @@ mod tests {
         let name = "a".repeat(1000);
         for _ in 0..1000 {
             assert!(!selector.selects_bytes(name.as_bytes()));
+        }
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig {
+            cases: 2000,
+            failure_persistence: None,
+            ..Default::default()
+        })]
+
+        /// Else a walk would miss it.
+        #[test]
+        fn every_directory_above_a_selected_path_is_reached(
+            include in "(a|b|\\*|\\*\\*)(/(a|b|a\\*|\\*|\\*\\*)){0,3}",
+            exclude in "(a|b|\\*|\\*\\*)(/(a|b|a\\*|\\*|\\*\\*)){0,3}",
+            path in "[ab]{1,2}(/[ab]{1,2}){0,4}",
+        ) {
+            let selector = selector(&[&include], &[&exclude]);
+            if selector.selects_bytes(path.as_bytes()) {
+                for (at, _) in path.match_indices('/') {
+                    proptest::prop_assert!(selector.reaches_bytes(path.split_at(at).0.as_bytes()));
+                }
+                proptest::prop_assert!(selector.reaches_bytes(b""));
+            }
         }
     }
 

@@ -40,6 +40,17 @@ impl Pattern {
     /// covers. A tail of `**`s, or of `*` with any `**`s before it, matches every child.
     pub(super) fn globs_of_closed_directories(&self) -> Vec<String> {
         let mut globs = Vec::from(self.globs_with_all_beneath());
+        globs.extend(self.stem().filter(|stem| !stem.is_empty()).map(|stem| stem.join("/")));
+        globs
+    }
+
+    /// Whether this exclude leaves nothing in the root at all.
+    pub(super) fn closes_root(&self) -> bool {
+        self.stem().is_some_and(<[String]>::is_empty)
+    }
+
+    /// What stands before a tail that matches every child, if there is such a tail.
+    fn stem(&self) -> Option<&[String]> {
         let mut stem = self.segments.as_slice();
         if let [rest @ .., last] = stem
             && last == "*"
@@ -51,10 +62,7 @@ impl Pattern {
         {
             stem = rest;
         }
-        if stem.len() < self.segments.len() {
-            globs.push(stem.join("/"));
-        }
-        globs
+        (stem.len() < self.segments.len()).then_some(stem)
     }
 
     /// Directories beneath which this include can match: everything from its first `**` on, and before that every
