@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use std::ops::ControlFlow::{self, Break, Continue};
 
 use super::fact::Fact;
+use super::resolve::Obstacle;
 use super::skipped::Skipped;
 use super::{Root, read_failed};
 use crate::error::ToolError;
@@ -186,6 +187,9 @@ impl<'w> Reader<'w> {
     /// Whether the operator's limits let a file be served in its present state.
     fn served_as_it_is(&mut self, dir: &Dir, name: &str) -> Result<bool, ToolError> {
         match Fact::of_name(dir, name) {
+            Ok(fact) if fact.is_regular() && !self.root.on_served_mount(&fact) => {
+                self.skipped.file(Obstacle::Mount).map(|()| false)
+            }
             Ok(fact) => Ok(fact.is_regular() && !self.root.hides(&fact)),
             Err(errno) => self.skipped.file(errno.into()).map(|()| false),
         }

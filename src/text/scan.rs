@@ -109,7 +109,8 @@ impl<E> Scan<'_, E> {
         if self.mark.offset > self.mark.line_start {
             let looked = to_index(self.mark.offset - base);
             let rest = window.get(looked..).unwrap_or_default();
-            let end = match memchr::memchr(b'\n', rest) {
+            let newline = memchr::memchr(b'\n', rest);
+            let end = match newline {
                 Some(end) => looked + end,
                 None if last => window.len(),
                 None => {
@@ -117,7 +118,7 @@ impl<E> Scan<'_, E> {
                     return Ok(true);
                 }
             };
-            if !self.finish_long_line(window.get(..end).unwrap_or_default(), base)? {
+            if !self.finish_long_line(window.get(..end).unwrap_or_default(), base, newline.is_some())? {
                 return Ok(false);
             }
             at = (end + 1).min(window.len());
@@ -148,12 +149,13 @@ impl<E> Scan<'_, E> {
             };
             let (before, after) = rest.split_at_checked(hit).unwrap_or((rest, &[]));
             let start = memchr::memrchr(b'\n', before).map_or(0, |newline| newline + 1);
-            let end = memchr::memchr(b'\n', after).map_or(rest.len(), |newline| hit + newline);
+            let newline = memchr::memchr(b'\n', after);
+            let end = newline.map_or(rest.len(), |newline| hit + newline);
             self.mark.lines += memchr::memchr_iter(b'\n', before).count() as u64;
             self.mark.line_start = base + (at + start) as u64;
             self.mark.offset = self.mark.line_start;
             let line = rest.get(start..end).unwrap_or_default();
-            match std::str::from_utf8(without_return(line)) {
+            match std::str::from_utf8(without_ending(line, newline.is_some())) {
                 Err(_) => self.undecodable += 1,
                 Ok(text) => {
                     let shown = evidence_start((hit - start) as u64, self.finder.needle().len());
@@ -188,7 +190,7 @@ impl<E> Scan<'_, E> {
     }
 
     /// `window` ends where the line does; `false` when the line was refused.
-    fn finish_long_line(&mut self, window: &[u8], base: u64) -> Result<bool, E> {
+    fn finish_long_line(&mut self, window: &[u8], base: u64, newline: bool) -> Result<bool, E> {
         self.find(window, base);
         let fresh = window.get(to_index(self.mark.offset - base)..).unwrap_or_default();
         self.mark.broken |= std::str::from_utf8(fresh).is_err();
@@ -198,7 +200,7 @@ impl<E> Scan<'_, E> {
             return Ok(true);
         }
         let start = self.mark.line_start;
-        let end = base + without_return(window).len() as u64;
+        let end = base + without_ending(window, newline).len() as u64;
         let shown = start + evidence_start(hit - start, self.finder.needle().len());
         // Three bytes more before it, so that a character across the beginning is whole.
         let from = start.max(shown.saturating_sub(3));
@@ -242,8 +244,9 @@ fn valid_beginning(bytes: &[u8]) -> &str {
     }
 }
 
-fn without_return(line: &[u8]) -> &[u8] {
-    line.strip_suffix(b"\r").unwrap_or(line)
+/// A carriage return belongs to the line's ending only before a newline.
+fn without_ending(line: &[u8], newline: bool) -> &[u8] {
+    line.strip_suffix(b"\r").filter(|_| newline).unwrap_or(line)
 }
 
 fn is_continuation(byte: u8) -> bool {
@@ -308,9 +311,12 @@ mod tests {
         if content.is_empty() {
             return (lines, 0);
         }
+        let ended = body.len() < content.len();
+        let count = body.split(|byte| *byte == b'\n').count();
         for (number, line) in body.split(|byte| *byte == b'\n').enumerate() {
+            let ending: &[u8] = if ended || number + 1 < count { b"\r" } else { b"" };
             let Some(hit) = memchr::memmem::find(line, needle.as_bytes()) else { continue };
-            let Ok(text) = std::str::from_utf8(line.strip_suffix(b"\r").unwrap_or(line)) else {
+            let Ok(text) = std::str::from_utf8(line.strip_suffix(ending).unwrap_or(line)) else {
                 undecodable += 1;
                 continue;
             };

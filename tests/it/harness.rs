@@ -6,11 +6,12 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 
 /// Against a hang: far beyond what any answer takes.
@@ -158,6 +159,25 @@ impl Tree {
         }
         Server::start(command)
     }
+}
+
+/// Runs something while another thread sets a file's times to now, over and over: its timestamps are never evidence.
+pub fn while_touched<T>(path: &Path, run: impl FnOnce() -> T) -> T {
+    let file = std::fs::File::options().write(true).open(path).unwrap();
+    std::thread::scope(|scope| {
+        // Dropped also when `run` panics.
+        let (_running, ended) = channel::<()>();
+        let (begun, first) = channel();
+        scope.spawn(move || {
+            while ended.try_recv() == Err(TryRecvError::Empty) {
+                file.set_modified(SystemTime::now()).unwrap();
+                begun.send(()).ok();
+            }
+        });
+        first.recv().unwrap();
+        drop(first);
+        run()
+    })
 }
 
 /// The built binary.
@@ -443,6 +463,17 @@ impl Server {
         let stderr = self.stderr.take().unwrap().join().unwrap();
         assert!(!stderr.contains(SECRET));
         Finished { status, stdout: stdout.join("\n"), stderr }
+    }
+
+    /// Keeps the server answering until a file has been left alone for so long that its timestamps are evidence.
+    pub fn until_quiet(&mut self, path: &Path) {
+        let changed = || {
+            let metadata = std::fs::metadata(path).unwrap();
+            Duration::new(metadata.ctime().try_into().unwrap(), metadata.ctime_nsec().try_into().unwrap())
+        };
+        while SystemTime::now().duration_since(UNIX_EPOCH).unwrap() < changed() + Duration::from_millis(100) {
+            self.request("tools/list", json!({}));
+        }
     }
 
     /// Resident memory in bytes, from `/proc`.

@@ -5,7 +5,7 @@
 //! | `harness` | a root with an `outside` beside it, a server process, one call and its checks |
 //! | `confinement` | paths, links, special files, mounts, selection |
 //! | `list` | `list_directory` |
-//! | `search` | `search_files` and `search_text` |
+//! | `search_files`, `search_text` | the two searches |
 //! | `read` | `read_text_file` |
 //! | `write` | `write_text_file` |
 //! | `cursors` | what fails, what survives, and what a cursor tells |
@@ -29,6 +29,10 @@
     reason = "tests set up real files, drive the real binary, and fail by panicking"
 )]
 
+mod confinement;
 mod harness;
+mod list;
 mod read;
 mod scale;
+mod search_files;
+mod search_text;
