@@ -47,12 +47,14 @@ impl Server {
         let mut joined = Joined::default();
         // Bounded: every page makes progress, and a traversal over a changing tree fails.
         loop {
-            let reply = tool.call(self.context(), &arguments)?;
-            let json = reply.json();
+            let reply = tool.call(self.context(&|| false), &arguments)?;
             joined.skipped = joined.skipped.merge(reply.skipped);
-            let Content::Page { items, next_cursor, evidence } = reply.content else {
-                return Ok(Answer { json, skipped: None });
+            let (items, next_cursor, evidence) = match reply.content {
+                Content::Record(json) => return Ok(Answer { json, skipped: None }),
+                Content::Page { items, next_cursor, evidence } => (items, next_cursor, evidence),
             };
+            // It would only make more pages of the same items.
+            arguments.remove("limit");
             joined.add(&items, &evidence);
             match next_cursor {
                 None => return Ok(joined.answer(false)),
@@ -84,8 +86,6 @@ impl Joined {
         let more = if more { "\"more\":true," } else { "" };
         let hash = content_hash(&self.evidence);
         let json = format!("{{\"items\":[{}],{more}\"content_hash\":\"{hash}\"}}", self.items);
-        let skipped: Map<String, Value> =
-            self.skipped.counts().map(|(name, count)| (name.to_owned(), Value::from(count))).collect();
-        Answer { json, skipped: (!skipped.is_empty()).then(|| Value::Object(skipped).to_string()) }
+        Answer { json, skipped: tools::counts(&self.skipped).map(|counts| Value::Object(counts).to_string()) }
     }
 }

@@ -135,6 +135,9 @@ pub enum ToolError {
     /// The replacement could not be given the owner, group, access list or attributes of what it replaces.
     #[error("destination's owner or access list cannot be kept")]
     OwnershipLost,
+    /// Nobody waits for the answer any more, so nobody reads this.
+    #[error("cancelled")]
+    Cancelled,
     /// A walk passed a bound of [`crate::Limits`]. Holds what was counted and the bound.
     #[error("the walk passes the limit of {limit} {what}")]
     WalkLimit {
@@ -163,7 +166,7 @@ impl ToolError {
             Self::NotReadable | Self::NotUtf8 => "not_readable",
             Self::NotWritable | Self::OwnershipLost => "not_writable",
             Self::FileTooLarge | Self::ContentTooLarge(_) | Self::WalkLimit { .. } => "limit",
-            Self::Changing => "busy",
+            Self::Changing | Self::Cancelled => "busy",
             Self::RootGone | Self::ReadFailed(_) | Self::WriteFailed(_) | Self::NotDurable(_) => "io",
             Self::BadCursor | Self::OtherTraversal => "invalid_cursor",
             Self::StaleCursor => "stale_cursor",
@@ -177,5 +180,27 @@ impl ToolError {
             Self::ReadFailed(number) | Self::WriteFailed(number) | Self::NotDurable(number) => Some(*number),
             _ => None,
         }
+    }
+}
+
+/// Somebody else's text, fit for one line of an error: at most so many characters, none of them a control character.
+pub(crate) fn shown(text: &str, most: usize) -> String {
+    let printable = |character: char| if character.is_control() { '\u{fffd}' } else { character };
+    let mut line: String = text.chars().take(most).map(printable).collect();
+    if text.chars().nth(most).is_some() {
+        line.push('…');
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shown;
+
+    #[test]
+    fn foreign_text_is_shortened_and_cannot_break_a_line() {
+        assert_eq!(shown("abc", 3), "abc");
+        assert_eq!(shown("abcd", 3), "abc…");
+        assert_eq!(shown("a\nb\u{1b}", 9), "a\u{fffd}b\u{fffd}");
     }
 }

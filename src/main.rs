@@ -2,15 +2,24 @@
 //! thread exists.
 
 mod cli;
+mod diagnostics;
 
 use ptc_fs_mcp::{Pages, Root, Server};
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::layer::SubscriberExt as _;
 
 /// `EX_USAGE` of sysexits.h: a wrong command line or configuration.
 const USAGE: u8 = 64;
+
+/// `EX_OSERR`: the system gives no thread.
+const OS_ERROR: u8 = 71;
+
+/// On every architecture that is supported.
+const SIGXFSZ: i32 = 25;
+
+/// Said, so that no environment variable decides it. In bytes, tokio's own default.
+const STACK: usize = 2 << 20;
 
 fn main() -> ExitCode {
     // A panic's message may quote what the code was working on, so only its place is told.
@@ -50,7 +59,14 @@ fn run() -> Result<ExitCode, String> {
                 }
             })
         }
-        cli::Command::Serve(config) => serve(open(config)?).map_err(|error| error.to_string()),
+        cli::Command::Serve(config) => {
+            let server = open(config)?;
+            // The system's words would say no more than this.
+            Ok(serve(server).unwrap_or_else(|_| {
+                complain("cannot start: the system gives no thread or no signal handler");
+                ExitCode::from(OS_ERROR)
+            }))
+        }
     }
 }
 
@@ -64,10 +80,13 @@ fn serve(server: Server) -> std::io::Result<ExitCode> {
     if std::io::stdin().is_terminal() {
         complain("waiting for MCP messages on standard input; a host starts this program by itself (see --help)");
     }
-    log_own_warnings();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    diagnostics::show_own_warnings()?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).thread_stack_size(STACK).enable_all().build()?;
     let ended = runtime.block_on(async {
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        // Its default is to end the process in the middle of a write that passes the file size limit.
+        let _too_large = signal(SignalKind::from_raw(SIGXFSZ))?;
         let lines = server.stdio_lines()?;
         tokio::select! {
             () = server.serve(lines) => {}
@@ -79,15 +98,6 @@ fn serve(server: Server) -> std::io::Result<ExitCode> {
     // A blocking thread may sit in a read of standard input, or in a call that nobody waits for.
     runtime.shutdown_background();
     ended
-}
-
-/// This crate's warnings, on standard error. rmcp's messages hold whole requests, and with them content.
-fn log_own_warnings() {
-    let own = tracing_subscriber::filter::Targets::new().with_target("ptc_fs_mcp", tracing::Level::WARN);
-    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).without_time().with_ansi(false);
-    let subscriber = tracing_subscriber::registry().with(own).with(layer);
-    // There is no other subscriber to be in the way.
-    tracing::subscriber::set_global_default(subscriber).ok();
 }
 
 fn print(text: &str) -> ExitCode {

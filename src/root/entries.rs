@@ -4,13 +4,13 @@
 //! Names that cannot be requested are left out and counted, if they would be served.
 
 use cap_std::fs::Dir;
-use rustix::fs::{FileType, RawDir};
+use rustix::fs::{FileType, RawDir, RawDirEntry};
 use rustix::io::Errno;
 use std::ops::ControlFlow::{self, Break, Continue};
 
 use super::fact::Fact;
 use super::resolve::Obstacle;
-use super::skipped::Skipped;
+use super::work::Work;
 use super::{Root, read_failed};
 use crate::error::ToolError;
 use crate::path::{self, MAX_CHARS, Name};
@@ -47,16 +47,16 @@ impl Frame {
 }
 
 /// Reads directories for one walk and keeps its bounds.
-pub(super) struct Reader<'w> {
+pub(super) struct Reader<'w, 't> {
     root: &'w Root,
-    pub(super) skipped: &'w mut Skipped,
+    pub(super) work: &'w mut Work<'t>,
     entries: u64,
     files: u64,
 }
 
-impl<'w> Reader<'w> {
-    pub(super) fn new(root: &'w Root, skipped: &'w mut Skipped) -> Self {
-        Self { root, skipped, entries: 0, files: 0 }
+impl<'w, 't> Reader<'w, 't> {
+    pub(super) fn new(root: &'w Root, work: &'w mut Work<'t>) -> Self {
+        Self { root, work, entries: 0, files: 0 }
     }
 
     /// Reads a directory of a walk.
@@ -92,7 +92,7 @@ impl<'w> Reader<'w> {
                             let level = self.probe(child, below)?;
                             levels.push(level);
                         }
-                        Err(obstacle) => self.skipped.directory(obstacle)?,
+                        Err(obstacle) => self.work.skipped.directory(obstacle)?,
                     },
                 },
             }
@@ -120,6 +120,7 @@ impl<'w> Reader<'w> {
         path: &str,
         each: &mut dyn FnMut(&str, Kind) -> ControlFlow<()>,
     ) -> Result<bool, ToolError> {
+        self.work.go_on()?;
         let too_deep = path::depth(path) as u64 >= self.root.limits.max_depth;
         let mut full = Vec::from(path.as_bytes());
         if !full.is_empty() {
@@ -140,32 +141,24 @@ impl<'w> Reader<'w> {
                 continue;
             }
             self.entries += 1;
-            self.within(self.entries, self.root.limits.walk_entries, "entries")?;
-            let kind = match entry.file_type() {
-                FileType::Unknown => match Fact::of_name(dir, entry.file_name()) {
-                    Ok(fact) => fact.kind,
-                    Err(_) => continue,
-                },
-                kind => kind,
-            };
+            if self.entries.is_multiple_of(1024) {
+                self.work.go_on()?;
+            }
+            within(self.entries, self.root.limits.walk_entries, "entries")?;
             full.truncate(base);
             full.extend_from_slice(bytes);
-            let kind = match kind {
-                FileType::RegularFile if self.root.selector.selects_bytes(&full) => Kind::File,
-                FileType::Directory if self.root.selector.reaches_bytes(&full) => Kind::Directory,
-                _ => continue,
-            };
+            let Some(kind) = self.kind(dir, &full, &entry)? else { continue };
             let name = match Name::of(bytes) {
                 Name::Reserved => continue,
                 Name::Plain(name) if speakable(&full) => name,
                 _ => {
-                    self.skipped.unrepresentable_names += 1;
+                    self.work.skipped.unrepresentable_names += 1;
                     continue;
                 }
             };
             match kind {
                 Kind::Directory if too_deep => {
-                    self.skipped.too_deep_directories += 1;
+                    self.work.skipped.too_deep_directories += 1;
                     continue;
                 }
                 Kind::Directory => {}
@@ -174,7 +167,7 @@ impl<'w> Reader<'w> {
                         continue;
                     }
                     self.files += 1;
-                    self.within(self.files, self.root.limits.walk_files, "files")?;
+                    within(self.files, self.root.limits.walk_files, "files")?;
                 }
             }
             if each(name, kind).is_break() {
@@ -188,16 +181,35 @@ impl<'w> Reader<'w> {
     fn served_as_it_is(&mut self, dir: &Dir, name: &str) -> Result<bool, ToolError> {
         match Fact::of_name(dir, name) {
             Ok(fact) if fact.is_regular() && !self.root.on_served_mount(&fact) => {
-                self.skipped.file(Obstacle::Mount).map(|()| false)
+                self.work.skipped.file(Obstacle::Mount).map(|()| false)
             }
             Ok(fact) => Ok(fact.is_regular() && !self.root.hides(&fact)),
-            Err(errno) => self.skipped.file(errno.into()).map(|()| false),
+            Err(errno) => self.work.skipped.file(errno.into()).map(|()| false),
         }
     }
 
-    fn within(&self, count: u64, limit: u64, what: &'static str) -> Result<(), ToolError> {
-        if count > limit { Err(ToolError::WalkLimit { what, limit }) } else { Ok(()) }
+    /// What an entry is, if it is selected or worth opening. Where the filesystem does not say its type, it is looked
+    /// at, but never if it is excluded.
+    fn kind(&mut self, dir: &Dir, path: &[u8], entry: &RawDirEntry<'_>) -> Result<Option<Kind>, ToolError> {
+        let selector = &self.root.selector;
+        let (file, directory) = (selector.selects_bytes(path), selector.reaches_bytes(path));
+        let kind = match entry.file_type() {
+            FileType::Unknown if file || directory => match Fact::of_name(dir, entry.file_name()) {
+                Ok(fact) => fact.kind,
+                Err(errno) => return self.work.skipped.file(errno.into()).map(|()| None),
+            },
+            kind => kind,
+        };
+        Ok(match kind {
+            FileType::RegularFile if file => Some(Kind::File),
+            FileType::Directory if directory => Some(Kind::Directory),
+            _ => None,
+        })
     }
+}
+
+fn within(count: u64, limit: u64, what: &'static str) -> Result<(), ToolError> {
+    if count > limit { Err(ToolError::WalkLimit { what, limit }) } else { Ok(()) }
 }
 
 /// Whether a whole path, of segments that can be spelled, can be requested.

@@ -8,7 +8,7 @@ use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, FileType, Statx, StatxFlags};
 use rustix::io::Errno;
 use rustix::path::Arg;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const MILLISECOND: i128 = 1_000_000;
 const SECOND: i128 = 1_000 * MILLISECOND;
@@ -116,6 +116,12 @@ impl Fact {
         (self.mount.device, self.inode)
     }
 
+    /// Whether this is the same file with the same mode, owner and group, whatever became of its content.
+    pub(super) fn same_file_and_owner(&self, other: &Self) -> bool {
+        let owned = |fact: &Self| (fact.identity(), fact.permissions, fact.owner, fact.group);
+        owned(self) == owned(other)
+    }
+
     /// Device, inode, size, modification and change time: equal for two states of one file only where timestamps
     /// could not tell them apart.
     pub(crate) fn fingerprint(&self) -> [u8; 56] {
@@ -147,9 +153,9 @@ impl Fact {
         self.changed.0 > at.0 - 60 * SECOND
     }
 
-    /// Whether the last change lies more than so many seconds before the given time.
-    pub(super) fn older_than(&self, seconds: i128, at: Moment) -> bool {
-        self.changed.0 < at.0 - seconds * SECOND
+    /// Whether the last change lies more than an age before the given time.
+    pub(super) fn older_than(&self, age: Duration, at: Moment) -> bool {
+        self.changed.0 < at.0 - i128::try_from(age.as_nanos()).unwrap_or(i128::MAX)
     }
 }
 

@@ -25,9 +25,14 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// Unsettled files up to this size are read twice, and digested whole.
 const SMALL: u64 = 1 << 20;
 
-/// Larger files are not digested whole: a page would cost as much as the file, and a program that keeps changing a
-/// sparse file of a terabyte could hold a call forever.
-const LARGE: u64 = 64 << 20;
+/// Racy files up to this size are digested whole; of larger ones, at most so much. Digesting must be much faster than a
+/// log is appended to, and a program that keeps touching a sparse file of a terabyte must not hold a call.
+pub(crate) const DIGESTED: u64 = 8 << 20;
+
+/// A digest of content, to be bound to a state.
+pub(crate) fn digest(bytes: &[u8]) -> [u8; 32] {
+    *blake3::hash(bytes).as_bytes()
+}
 
 /// A regular file that may be served.
 #[derive(Debug)]
@@ -60,10 +65,14 @@ impl Root {
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
             let fd = rustix::fs::openat(dir, name, flags, Mode::empty())?;
             if Fact::of(&fd)?.identity() == seen.identity() {
-                let memory = match self.limits.allow_mounts {
-                    true => resolve::is_memory_filesystem(resolve::filesystem(&fd)?),
-                    false => self.memory,
-                };
+                let mut memory = self.memory;
+                if self.limits.allow_mounts {
+                    let filesystem = resolve::filesystem(&fd)?;
+                    if resolve::is_kernel_filesystem(filesystem) {
+                        return Err(Obstacle::Mount);
+                    }
+                    memory = resolve::is_memory_filesystem(filesystem);
+                }
                 return Ok(Opened { root: self, fd, memory });
             }
             // Replaced in between, as every atomic write does: look again.
@@ -130,19 +139,6 @@ impl Opened<'_> {
         Err(ToolError::Changing)
     }
 
-    /// Waits until a file too large to be digested is no longer racy, if that takes no longer than 20 ms. To be called
-    /// before the time of observation is taken.
-    pub(crate) fn let_settle(&self) -> Result<(), ToolError> {
-        for _ in 0..10 {
-            let fact = self.fact()?;
-            if fact.size <= LARGE || !fact.racy(Moment::now()) {
-                break;
-            }
-            std::thread::sleep(PAUSE);
-        }
-        Ok(())
-    }
-
     fn fact(&self) -> Result<Fact, ToolError> {
         let fact = Fact::of(&self.fd).map_err(read_failed)?;
         if self.root.limits.max_file_bytes.is_some_and(|most| fact.size > most) {
@@ -171,6 +167,10 @@ impl Reading<'_> {
     }
 
     /// Fills the buffer from an offset in bytes, or as far as the file goes; returns how far that was.
+    ///
+    /// # Errors
+    /// [`ToolError::ReadFailed`] where the system failed, [`ToolError::NotReadable`] where this file's content cannot be
+    /// had.
     pub(crate) fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<usize, ToolError> {
         let mut filled = 0;
         while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
@@ -178,7 +178,8 @@ impl Reading<'_> {
                 Ok(0) => break,
                 Ok(count) => filled += count,
                 Err(Errno::INTR) => {}
-                Err(errno) => return Err(read_failed(errno)),
+                Err(errno) if resolve::is_systemic(errno) => return Err(read_failed(errno)),
+                Err(_) => return Err(ToolError::NotReadable),
             }
         }
         if let (Some(hasher), Some(bytes)) = (&mut self.delivered, buffer.get(..filled)) {
@@ -192,25 +193,13 @@ impl Reading<'_> {
         self.fact.racy(at) || self.file.small_and_unsettled(&self.fact, at)
     }
 
-    /// A digest of the whole content.
-    ///
-    /// # Errors
-    /// [`ToolError::Changing`] for a file of more than 64 MiB, which needs one only while it changes.
-    pub(crate) fn digest(&mut self) -> Result<[u8; 32], ToolError> {
-        if self.fact.size > LARGE {
-            return Err(ToolError::Changing);
-        }
-        let mut hasher = Hasher::new();
-        let mut buffer = vec![0; 64 * 1024];
-        let mut offset = 0;
-        // Bounded by the size at the beginning of the pass: a growing file cannot keep it busy.
-        while offset < self.fact.size {
-            let count = self.read(offset, &mut buffer)?;
-            let Some(bytes) = buffer.get(..count).filter(|bytes| !bytes.is_empty()) else { break };
-            hasher.update(bytes);
-            offset += count as u64;
-        }
-        Ok(*hasher.finalize().as_bytes())
+    /// The bytes from an offset on, up to another or as far as the file goes. What is made of them, a page and the
+    /// digests that speak of it, is of one read and so of one state.
+    pub(crate) fn bytes(&mut self, from: u64, to: u64) -> Result<Vec<u8>, ToolError> {
+        let mut bytes = vec![0; usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX)];
+        let filled = self.read(from, &mut bytes)?;
+        bytes.truncate(filled);
+        Ok(bytes)
     }
 
     fn delivered(&self) -> Option<blake3::Hash> {

@@ -12,11 +12,13 @@ mod resolve;
 mod skipped;
 mod temporary;
 mod walk;
+mod work;
 mod write;
 
 use cap_std::fs::Dir;
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
+use std::time::Instant;
 
 use crate::config::Limits;
 use crate::error::ToolError;
@@ -25,9 +27,10 @@ use crate::selector::{Selector, Served};
 
 pub(crate) use entries::Kind;
 pub(crate) use fact::{Fact, Moment};
-pub(crate) use file::Reading;
+pub(crate) use file::{DIGESTED, Reading, digest};
 pub(crate) use skipped::Skipped;
 pub(crate) use walk::Found;
+pub(crate) use work::Work;
 
 /// One pinned directory, the patterns that select in it, and the bounds of its use. See [`Root::open_ambient`].
 #[derive(Debug)]
@@ -41,8 +44,8 @@ pub struct Root {
     memory: bool,
     selector: Selector,
     limits: Limits,
-    /// Directories in which no unfinished write of an earlier process is left, by device and inode.
-    swept: Mutex<HashSet<(u64, u64)>>,
+    /// When directories, by device and inode, were last rid of unfinished writes.
+    swept: Mutex<HashMap<(u64, u64), Instant>>,
     /// Fingerprints of the files that this process put in place lately.
     published: Mutex<VecDeque<[u8; 56]>>,
 }

@@ -8,14 +8,14 @@ use cap_std::fs::Dir;
 use rustix::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Mutex;
 
+use super::Root;
 use super::fact::Fact;
-use super::resolve::{self, Lookup};
-use super::{Root, resolve::folds_case};
+use super::resolve::{self, Lookup, folds_case, is_kernel_filesystem};
 use crate::config::Config;
 use crate::error::ConfigError;
 
@@ -53,7 +53,7 @@ impl Root {
             dir,
             selector: config.selector,
             limits: config.limits,
-            swept: Mutex::new(HashSet::new()),
+            swept: Mutex::new(HashMap::new()),
             published: Mutex::new(VecDeque::new()),
         })
     }
@@ -70,7 +70,7 @@ fn open_ambient_directory(path: &OsStr) -> Result<OwnedFd, ConfigError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(CWD, path, flags, Mode::empty()).map_err(|errno| match errno {
         // The kernel says ENOTDIR for a link, too.
-        Errno::NOTDIR | Errno::LOOP => match Fact::of_ambient_link(path) {
+        Errno::NOTDIR | Errno::LOOP => match is_ambient_link(path) {
             true => ConfigError::RootIsLink,
             false => ConfigError::RootNotDirectory,
         },
@@ -79,11 +79,9 @@ fn open_ambient_directory(path: &OsStr) -> Result<OwnedFd, ConfigError> {
     })
 }
 
-impl Fact {
-    /// Whether the path itself is a symbolic link.
-    fn of_ambient_link(path: &OsStr) -> bool {
-        rustix::fs::readlinkat(CWD, path, Vec::new()).is_ok()
-    }
+/// Whether the path itself is a symbolic link.
+fn is_ambient_link(path: &OsStr) -> bool {
+    rustix::fs::readlinkat(CWD, path, Vec::new()).is_ok()
 }
 
 /// Gives an open, nameless file a name in a directory that is held. The descriptor is addressed through `/proc`, which
@@ -91,19 +89,4 @@ impl Fact {
 pub(super) fn link_ambient_descriptor(file: BorrowedFd<'_>, dir: &Dir, name: &str) -> Result<(), Errno> {
     let descriptor = format!("/proc/self/fd/{}", file.as_raw_fd());
     rustix::fs::linkat(CWD, descriptor, dir, name, AtFlags::SYMLINK_FOLLOW)
-}
-
-/// Filesystems whose files are views of kernel state: reading one may block, lie about its size or have effects.
-fn is_kernel_filesystem(magic: u64) -> bool {
-    const PROC: u64 = 0x9fa0;
-    const SYSFS: u64 = 0x6265_6572;
-    const DEBUGFS: u64 = 0x6462_6720;
-    const TRACEFS: u64 = 0x7472_6163;
-    const SECURITYFS: u64 = 0x7363_6673;
-    const CONFIGFS: u64 = 0x6265_6570;
-    const CGROUP: u64 = 0x0027_e0eb;
-    const CGROUP2: u64 = 0x6367_7270;
-    const BPF: u64 = 0xcafe_4a11;
-    const DEVPTS: u64 = 0x1cd1;
-    [PROC, SYSFS, DEBUGFS, TRACEFS, SECURITYFS, CONFIGFS, CGROUP, CGROUP2, BPF, DEVPTS].contains(&magic)
 }

@@ -61,10 +61,21 @@ impl From<Errno> for Obstacle {
             }
             Errno::NODEV | Errno::STALE => Self::Absent,
             Errno::XDEV => Self::Mount,
-            Errno::ACCESS | Errno::PERM => Self::Denied,
-            _ => Self::Failed(errno),
+            // A lease on the file is being broken for us.
+            Errno::AGAIN | Errno::INTR => Self::Changing,
+            errno if is_systemic(errno) => Self::Failed(errno),
+            // No permission, no key, a broken inode: one entry's own trouble.
+            _ => Self::Denied,
         }
     }
+}
+
+/// Whether an error says that the system (or this code) failed, rather than that one file cannot be had: too few
+/// descriptors, too little memory, a failing disk. An answer that went on would look complete.
+pub(super) fn is_systemic(errno: Errno) -> bool {
+    let short = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::IO];
+    let wrong = [Errno::BADF, Errno::INVAL, Errno::FAULT, Errno::NOSYS];
+    short.contains(&errno) || wrong.contains(&errno)
 }
 
 impl Obstacle {
@@ -95,17 +106,24 @@ impl Root {
             Lookup::Openat2 => openat2_directory(parent, name, self.limits.allow_mounts)?,
             Lookup::Components => self.component_directory(parent, name)?,
         };
+        // Without leave to cross mounts, every directory lies on the root's filesystem, which was judged at the start.
         let filesystem = if self.limits.allow_mounts { filesystem(&dir)? } else { 0 };
+        if is_kernel_filesystem(filesystem) {
+            return Err(Obstacle::Mount);
+        }
         if folds_case(filesystem, inode_flags(&dir)) { Err(Obstacle::Folding) } else { Ok(dir) }
     }
 
-    /// cap-std gives an `O_PATH` descriptor, which triggers no automount; the mount is known before it is reopened.
+    /// cap-std gives an `O_PATH` descriptor, which triggers no automount; the mount is known before the name is opened
+    /// again, and what is opened must be the same.
     fn component_directory(&self, parent: &Dir, name: &str) -> Result<Dir, Obstacle> {
         let handle = parent.open_dir_nofollow(name).map_err(|error| Obstacle::from(errno(&error)))?;
-        if !self.on_served_mount(&Fact::of(&handle)?) {
+        let seen = Fact::of(&handle)?;
+        if !self.on_served_mount(&seen) {
             return Err(Obstacle::Mount);
         }
-        Ok(Dir::from(rustix::fs::openat(&handle, ".", directory_flags(), Mode::empty())?))
+        let dir = Dir::from(rustix::fs::openat(parent, name, directory_flags(), Mode::empty())?);
+        if Fact::of(&dir)?.identity() == seen.identity() { Ok(dir) } else { Err(Obstacle::Changing) }
     }
 }
 
@@ -160,6 +178,21 @@ pub(super) fn folds_case(filesystem: u64, inode_flags: u32) -> bool {
     inode_flags & CASEFOLD_FL != 0 || [MSDOS, EXFAT, NTFS, NTFS3, CIFS, SMB, SMB2, HFS_PLUS].contains(&filesystem)
 }
 
+/// Filesystems whose files are views of kernel state: reading one may block, lie about its size or have effects.
+pub(super) fn is_kernel_filesystem(magic: u64) -> bool {
+    const PROC: u64 = 0x9fa0;
+    const SYSFS: u64 = 0x6265_6572;
+    const DEBUGFS: u64 = 0x6462_6720;
+    const TRACEFS: u64 = 0x7472_6163;
+    const SECURITYFS: u64 = 0x7363_6673;
+    const CONFIGFS: u64 = 0x6265_6570;
+    const CGROUP: u64 = 0x0027_e0eb;
+    const CGROUP2: u64 = 0x6367_7270;
+    const BPF: u64 = 0xcafe_4a11;
+    const DEVPTS: u64 = 0x1cd1;
+    [PROC, SYSFS, DEBUGFS, TRACEFS, SECURITYFS, CONFIGFS, CGROUP, CGROUP2, BPF, DEVPTS].contains(&magic)
+}
+
 /// Whether files live in memory only.
 pub(super) fn is_memory_filesystem(filesystem: u64) -> bool {
     const TMPFS: u64 = 0x0102_1994;
@@ -191,6 +224,8 @@ mod tests {
             (Errno::LOOP, Obstacle::Absent),
             (Errno::XDEV, Obstacle::Mount),
             (Errno::ACCESS, Obstacle::Denied),
+            (Errno::AGAIN, Obstacle::Changing),
+            (Errno::NOKEY, Obstacle::Denied),
             (Errno::MFILE, Obstacle::Failed(Errno::MFILE)),
             (Errno::NFILE, Obstacle::Failed(Errno::NFILE)),
             (Errno::IO, Obstacle::Failed(Errno::IO)),

@@ -7,6 +7,7 @@ use cap_std::fs::Dir;
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, RenameFlags};
 use rustix::io::Errno;
+use std::time::{Duration, Instant};
 
 use super::Root;
 use super::fact::{Fact, Moment};
@@ -14,7 +15,7 @@ use super::open::link_ambient_descriptor;
 use crate::path::RESERVED_PREFIX;
 
 /// A leftover younger than this may be another server's unfinished write.
-const LEFTOVER_SECONDS: i128 = 60;
+const LEFTOVER: Duration = Duration::from_secs(60);
 
 pub(super) struct Temporary<'d> {
     dir: &'d Dir,
@@ -79,26 +80,33 @@ impl<'d> Temporary<'d> {
 impl Drop for Temporary<'_> {
     fn drop(&mut self) {
         if let Some(name) = &self.name {
-            // Nothing more can be done here; the name is swept later.
+            // Nothing more can be done here; the name is swept by a write a minute later.
             rustix::fs::unlinkat(self.dir, name, AtFlags::empty()).ok();
         }
     }
 }
 
 impl Root {
-    /// Removes what earlier processes left unfinished in a directory, unless this process has seen it clean. A
-    /// leftover too young to be told from another server's work keeps the directory unclean, so that a later write
-    /// looks again. Failures are left for that later write, too.
+    /// Removes what killed processes left unfinished in a directory, unless that was done within the last minute: a
+    /// younger leftover would have to stay anyway, since it may be another server's work. Failures are left for a later
+    /// write.
     pub(super) fn sweep(&self, dir: &Dir, fact: &Fact) {
         const REMEMBERED: usize = 4096;
-        let Ok(mut swept) = self.swept.lock() else { return };
-        if swept.contains(&fact.identity()) || !remove_leftovers(dir) {
-            return;
+        let now = Instant::now();
+        if let Ok(mut swept) = self.swept.lock() {
+            if swept.get(&fact.identity()).is_some_and(|last| now.duration_since(*last) < LEFTOVER) {
+                return;
+            }
+            if swept.len() >= REMEMBERED {
+                swept.clear();
+            }
+            swept.insert(fact.identity(), now);
         }
-        if swept.len() >= REMEMBERED {
-            swept.clear();
+        if !remove_leftovers(dir)
+            && let Ok(mut swept) = self.swept.lock()
+        {
+            swept.remove(&fact.identity());
         }
-        swept.insert(fact.identity());
     }
 }
 
@@ -115,7 +123,7 @@ fn remove_leftovers(dir: &Dir) -> bool {
         let Ok(entry) = entry else { return false };
         let Some(name) = entry.file_name().to_str().ok().filter(|name| is_reserved_name(name)) else { continue };
         let removed = Fact::of_name(dir, name)
-            .is_ok_and(|fact| fact.is_regular() && fact.links == 1 && fact.older_than(LEFTOVER_SECONDS, now))
+            .is_ok_and(|fact| fact.is_regular() && fact.links == 1 && fact.older_than(LEFTOVER, now))
             && rustix::fs::unlinkat(dir, name, AtFlags::empty()).is_ok();
         clean &= removed;
     }

@@ -9,7 +9,7 @@ use super::entries::{Kind, Reader, joined};
 use super::fact::Fact;
 use super::file::Opened;
 use super::resolve::Obstacle;
-use super::skipped::Skipped;
+use super::work::Work;
 use super::{Root, read_failed};
 use crate::error::ToolError;
 use crate::path::{self, RelPath};
@@ -34,21 +34,21 @@ pub(crate) struct Found<'a> {
 
 impl<'a> Found<'a> {
     /// The file's state, without opening it; `None`, and counted, when it vanished or was exchanged.
-    pub(crate) fn fact(&self, skipped: &mut Skipped) -> Result<Option<Fact>, ToolError> {
+    pub(crate) fn fact(&self, work: &mut Work<'_>) -> Result<Option<Fact>, ToolError> {
         match Fact::of_name(self.dir, self.name) {
-            Ok(fact) if !fact.is_regular() => skipped.file(Obstacle::Absent)?,
-            Ok(fact) if !self.root.on_served_mount(&fact) => skipped.file(Obstacle::Mount)?,
+            Ok(fact) if !fact.is_regular() => work.skipped.file(Obstacle::Absent)?,
+            Ok(fact) if !self.root.on_served_mount(&fact) => work.skipped.file(Obstacle::Mount)?,
             Ok(fact) => return Ok(Some(fact)),
-            Err(errno) => skipped.file(errno.into())?,
+            Err(errno) => work.skipped.file(errno.into())?,
         }
         Ok(None)
     }
 
     /// Opens the file; `None`, and counted, where that is not possible.
-    pub(crate) fn open(&self, skipped: &mut Skipped) -> Result<Option<Opened<'a>>, ToolError> {
+    pub(crate) fn open(&self, work: &mut Work<'_>) -> Result<Option<Opened<'a>>, ToolError> {
         match self.root.open_in(self.dir, self.name) {
             Ok(opened) => Ok(Some(opened)),
-            Err(obstacle) => skipped.file(obstacle).map(|()| None),
+            Err(obstacle) => work.skipped.file(obstacle).map(|()| None),
         }
     }
 }
@@ -56,11 +56,11 @@ impl<'a> Found<'a> {
 impl Root {
     /// The served entries of a directory, sorted by name: its files, and the directories beneath which something is
     /// served. Looks no further beneath each than its first served file.
-    pub(crate) fn list(&self, reach: Reach<'_>, skipped: &mut Skipped) -> Result<Vec<Entry>, ToolError> {
+    pub(crate) fn list(&self, reach: Reach<'_>, work: &mut Work<'_>) -> Result<Vec<Entry>, ToolError> {
         self.must_exist()?;
         let mut entries = Vec::new();
-        let Some(dir) = self.enter(reach, skipped)? else { return Ok(entries) };
-        let mut reader = Reader::new(self, skipped);
+        let Some(dir) = self.enter(reach, work)? else { return Ok(entries) };
+        let mut reader = Reader::new(self, work);
         let frame = reader.frame(dir, reach.path().as_str())?;
         for name in frame.names() {
             match name.strip_suffix('/') {
@@ -68,7 +68,7 @@ impl Root {
                 Some(name) => {
                     let below = joined(&frame.path, name);
                     match self.child_directory(&frame.dir, name) {
-                        Err(obstacle) => reader.skipped.directory(obstacle)?,
+                        Err(obstacle) => reader.work.skipped.directory(obstacle)?,
                         Ok(dir) => {
                             if reader.holds_served(dir, below)? {
                                 entries.push(Entry { name: name.to_owned(), kind: Kind::Directory });
@@ -89,14 +89,14 @@ impl Root {
     pub(crate) fn visit(
         &self,
         scope: &RelPath,
-        skipped: &mut Skipped,
-        visitor: &mut dyn FnMut(&Found<'_>, &mut Skipped) -> Result<(), ToolError>,
+        work: &mut Work<'_>,
+        visitor: &mut dyn FnMut(&Found<'_>, &mut Work<'_>) -> Result<(), ToolError>,
     ) -> Result<(), ToolError> {
         self.must_exist()?;
         if let Some(reach) = self.selector.reach(scope)
-            && let Some(dir) = self.enter(reach, skipped)?
+            && let Some(dir) = self.enter(reach, work)?
         {
-            return self.walk(dir, scope.as_str(), skipped, visitor);
+            return self.walk(dir, scope.as_str(), work, visitor);
         }
         let Some(served) = self.serve(scope) else { return Ok(()) };
         let (parent, name) = served.path().split();
@@ -107,7 +107,7 @@ impl Root {
         };
         let found = Found { path: scope.as_str(), root: self, dir: &dir, name };
         match Fact::of_name(&dir, name) {
-            Ok(fact) if fact.is_regular() && !self.hides(&fact) => visitor(&found, skipped),
+            Ok(fact) if fact.is_regular() && !self.hides(&fact) => visitor(&found, work),
             Ok(_) => Ok(()),
             Err(errno) => match Obstacle::from(errno) {
                 Obstacle::Failed(errno) => Err(read_failed(errno)),
@@ -117,14 +117,14 @@ impl Root {
     }
 
     /// A named directory, or `None` where there is none to be served.
-    fn enter(&self, reach: Reach<'_>, skipped: &mut Skipped) -> Result<Option<Dir>, ToolError> {
+    fn enter(&self, reach: Reach<'_>, work: &mut Work<'_>) -> Result<Option<Dir>, ToolError> {
         let path = reach.path().as_str();
         if path::depth(path) as u64 > self.limits.max_depth {
             return Ok(None);
         }
         match self.directory_at(path) {
             Ok(dir) => Ok(Some(dir)),
-            Err(obstacle) => skipped.directory(obstacle).map(|()| None),
+            Err(obstacle) => work.skipped.directory(obstacle).map(|()| None),
         }
     }
 
@@ -133,10 +133,10 @@ impl Root {
         &self,
         top: Dir,
         top_path: &str,
-        skipped: &mut Skipped,
-        visitor: &mut dyn FnMut(&Found<'_>, &mut Skipped) -> Result<(), ToolError>,
+        work: &mut Work<'_>,
+        visitor: &mut dyn FnMut(&Found<'_>, &mut Work<'_>) -> Result<(), ToolError>,
     ) -> Result<(), ToolError> {
-        let mut reader = Reader::new(self, skipped);
+        let mut reader = Reader::new(self, work);
         let mut frames = vec![reader.frame(top, top_path)?];
         let mut path = String::new();
         while let Some(frame) = frames.last_mut() {
@@ -155,7 +155,7 @@ impl Root {
             path.push_str(name.strip_suffix('/').unwrap_or(name));
             let Some(directory) = name.strip_suffix('/') else {
                 let found = Found { path: &path, root: self, dir: &frame.dir, name };
-                visitor(&found, reader.skipped)?;
+                visitor(&found, reader.work)?;
                 continue;
             };
             match self.child_directory(&frame.dir, directory) {
@@ -163,7 +163,7 @@ impl Root {
                     let below = reader.frame(dir, &path)?;
                     frames.push(below);
                 }
-                Err(obstacle) => reader.skipped.directory(obstacle)?,
+                Err(obstacle) => reader.work.skipped.directory(obstacle)?,
             }
         }
         Ok(())

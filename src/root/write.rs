@@ -17,8 +17,9 @@ use super::temporary::Temporary;
 use crate::error::ToolError;
 use crate::selector::Served;
 
-/// How often a destination may be exchanged beside the write before it is given up.
-const TRIES: usize = 6;
+/// How often a destination may be exchanged beside the write before it is given up: enough for ten servers that write
+/// one name as fast as they can.
+const TRIES: usize = 64;
 
 /// The access list, as the kernel stores it.
 const ACCESS_LIST: &str = "system.posix_acl_access";
@@ -35,7 +36,7 @@ impl Root {
     /// # Errors
     /// [`ToolError::NotWritable`] and [`ToolError::OwnershipLost`] before any byte lands; [`ToolError::WriteFailed`]
     /// with the old state in place; [`ToolError::NotDurable`] with the new one; [`ToolError::Changing`] when the
-    /// destination was exchanged during each of six tries.
+    /// destination was exchanged during each of 64 tries.
     pub(crate) fn replace(&self, served: Served<'_>, content: &[u8]) -> Result<(), ToolError> {
         self.must_exist()?;
         let (parent, name) = served.path().split();
@@ -85,7 +86,7 @@ impl Root {
     /// Whether the content is in place; `false` when the destination was exchanged beside it, and nothing is changed.
     fn publish(&self, dir: &Dir, name: &str, destination: Option<Replaced>, content: &[u8]) -> Result<bool, ToolError> {
         let mut new = Temporary::create(dir).map_err(write_failed)?;
-        write_all(&new.fd, content).map_err(write_failed)?;
+        // First what may refuse the write, then the content.
         let mode = match &destination {
             None => 0o600,
             Some(old) => {
@@ -93,30 +94,27 @@ impl Root {
                 old.fact.permissions & 0o777
             }
         };
+        write_all(&new.fd, content).map_err(write_failed)?;
         // Last, since a change of owner or access list touches the mode. The umask has no say here.
         rustix::fs::fchmod(&new.fd, Mode::from_raw_mode(mode)).map_err(write_failed)?;
         rustix::fs::fsync(&new.fd).map_err(write_failed)?;
-        let Some(old) = destination else {
-            return match new.publish_new(name) {
-                Err(Errno::EXIST) => Ok(false),
-                result => result.map(|()| true).map_err(write_failed),
+        match destination {
+            None => match new.publish_new(name) {
+                Err(Errno::EXIST) => return Ok(false),
+                result => result.map_err(write_failed)?,
+            },
+            Some(old) => {
+                new.give_name().map_err(write_failed)?;
+                if !handle(dir, name).and_then(Fact::of).is_ok_and(|now| now.same_file_and_owner(&old.fact)) {
+                    return Ok(false);
+                }
+                new.publish_over(name).map_err(write_failed)?;
             }
-            .inspect(|_| self.remember(&new));
-        };
-        new.give_name().map_err(write_failed)?;
-        let unchanged = handle(dir, name).and_then(Fact::of).is_ok_and(|now| now.identity() == old.fact.identity());
-        if !unchanged {
-            return Ok(false);
         }
-        new.publish_over(name).map_err(write_failed)?;
-        self.remember(&new);
-        Ok(true)
-    }
-
-    fn remember(&self, new: &Temporary<'_>) {
         if let Ok(fact) = Fact::of(&new.fd) {
             self.note_published(&fact);
         }
+        Ok(true)
     }
 }
 

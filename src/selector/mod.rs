@@ -72,7 +72,8 @@ impl Selector {
     /// Whether the path is served.
     #[must_use]
     pub fn selects(&self, path: &RelPath) -> bool {
-        self.selects_bytes(path.as_str().as_bytes())
+        // The root has no name, which `*` would match.
+        !path.is_root() && self.selects_bytes(path.as_str().as_bytes())
     }
 
     /// Whether an exclude covers the path.
@@ -89,7 +90,7 @@ impl Selector {
 
     /// Proof that the path is served.
     pub(crate) fn serve<'a>(&self, path: &'a RelPath) -> Option<Served<'a>> {
-        (!path.is_root() && self.selects(path)).then_some(Served(path))
+        self.selects(path).then_some(Served(path))
     }
 
     /// Proof that something beneath the directory can be served.

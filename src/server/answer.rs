@@ -5,14 +5,13 @@ use rmcp::model::{
     CacheScope, CallToolResult, ContentBlock, DiscoverResult, Implementation, JsonObject, ListToolsResult, MetaObject,
     ServerCapabilities, ServerConfig, Tool as Listed, ToolAnnotations,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::meta::SUPPORTED;
 use crate::VERSION;
 use crate::config::Limits;
-use crate::error::ToolError;
-use crate::root::Skipped;
-use crate::tools::{Reply, Tool};
+use crate::error::{ToolError, shown};
+use crate::tools::{Reply, Tool, counts};
 
 const NAME: &str = "ptc-fs-mcp";
 
@@ -68,7 +67,9 @@ pub(super) fn tool_result(result: Result<Reply, ToolError>) -> CallToolResult {
     match result {
         Ok(reply) => {
             let json = reply.json();
-            add_counts(&mut meta, &reply.skipped);
+            if let Some(counts) = counts(&reply.skipped) {
+                meta.insert(SKIPPED.to_owned(), Value::Object(counts));
+            }
             // It was written a moment ago; were it ever not JSON, the text still holds all of it.
             answer.structured_content = serde_json::from_str(&json).ok();
             answer.content = vec![ContentBlock::text(json)];
@@ -85,16 +86,7 @@ pub(super) fn tool_result(result: Result<Reply, ToolError>) -> CallToolResult {
 }
 
 pub(super) fn unknown_tool(name: &str) -> ErrorData {
-    let shown: String =
-        name.chars().take(80).map(|character| if character.is_control() { '\u{fffd}' } else { character }).collect();
-    ErrorData::invalid_params(format!("Unknown tool: {shown}"), None)
-}
-
-fn add_counts(meta: &mut MetaObject, skipped: &Skipped) {
-    let counts: Map<String, Value> = skipped.counts().map(|(name, count)| (name.to_owned(), json!(count))).collect();
-    if !counts.is_empty() {
-        meta.insert(SKIPPED.to_owned(), Value::Object(counts));
-    }
+    ErrorData::invalid_params(format!("Unknown tool: {}", shown(name, 80)), None)
 }
 
 fn capabilities() -> ServerCapabilities {

@@ -1,7 +1,7 @@
 //! What every request must carry, checked on each one and remembered of none.
 
 use rmcp::ErrorData;
-use rmcp::model::{ClientRequest, ErrorCode, ProtocolVersion, RequestMetaObject};
+use rmcp::model::{ErrorCode, ProtocolVersion, RequestMetaObject};
 use serde_json::{Value, json};
 
 /// The one revision that is served.
@@ -12,27 +12,15 @@ const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
-/// Whether a method is served at all, whatever its params.
-pub(super) fn is_served(method: &str) -> bool {
-    ["server/discover", "tools/list", "tools/call"].contains(&method)
-}
-
-/// Answers the handshake of earlier revisions, which carries no `_meta` of this one.
-pub(super) fn refuse_handshake(request: &ClientRequest, meta: &RequestMetaObject) -> Result<(), ErrorData> {
-    let requested = match request {
-        ClientRequest::InitializeRequest(request) => request.params.protocol_version.to_string(),
-        ClientRequest::CustomRequest(request) if request.method == "initialize" => {
-            let version = request.params.as_ref().and_then(|params| params.get("protocolVersion"));
-            version.and_then(Value::as_str).unwrap_or_default().to_owned()
-        }
-        _ => return Ok(()),
-    };
+/// Answers the handshake of earlier revisions, which carries no `_meta` of this one. With it, the request is a modern one
+/// for a method that is gone.
+pub(super) fn refuse_handshake(requested: &str, meta: &RequestMetaObject) -> Result<(), ErrorData> {
     if meta.contains_key(VERSION) {
-        return Ok(()); // a modern request for a method that is gone
+        return Ok(());
     }
     let text = "this server has no initialize handshake: it speaks MCP 2026-07-28 only, in which every request names its \
                 version in _meta; begin with server/discover";
-    Err(unsupported(text, &requested))
+    Err(unsupported(text, requested))
 }
 
 /// The version comes first: one that is not served is the better answer than a key it may not know.

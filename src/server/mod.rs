@@ -5,12 +5,13 @@
 //! slow disk or a panic in a tool cannot take the connection with it.
 
 mod answer;
+mod ask;
 mod meta;
 
 use rmcp::ErrorData;
 use rmcp::RoleServer;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResult, ClientNotification, ClientRequest, ErrorCode, ListToolsResult, ServerConfig,
+    CallToolResult, ClientNotification, ClientRequest, ErrorCode, JsonObject, ListToolsResult, ServerConfig,
     ServerResult,
 };
 use rmcp::service::{NotificationContext, RequestContext, Service, serve_directly_with_ct};
@@ -20,6 +21,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+
+use ask::Ask;
 
 use crate::cursor::Key;
 use crate::error::{ConfigError, ToolError};
@@ -41,7 +44,7 @@ struct Shared {
     root: Root,
     key: Key,
     /// One permit a tool call at work.
-    calls: Semaphore,
+    calls: Arc<Semaphore>,
 }
 
 impl Server {
@@ -50,7 +53,7 @@ impl Server {
     /// # Errors
     /// [`ConfigError::NoRandomness`] when the system gives no random bytes.
     pub fn new(root: Root) -> Result<Self, ConfigError> {
-        let calls = Semaphore::new(root.limits().concurrent_calls);
+        let calls = Arc::new(Semaphore::new(root.limits().concurrent_calls));
         Ok(Self { shared: Arc::new(Shared { root, key: Key::random()?, calls }) })
     }
 
@@ -96,7 +99,8 @@ impl Server {
         Lines::stdio(self.longest_line())
     }
 
-    /// Serves until the transport's input ends; calls in flight are then given a second to finish.
+    /// Serves until the transport's input ends; calls in flight are then given a second to finish, and what was
+    /// answered is written for as long as it is read.
     ///
     /// ```
     /// # use ptc_fs_mcp::{Config, Root, Server};
@@ -117,21 +121,27 @@ impl Server {
         E: std::error::Error + Send + Sync + 'static,
     {
         // rmcp gives calls five seconds after the end of input and does not cancel them.
-        let ended = CancellationToken::new();
+        let (ended, cancel) = (CancellationToken::new(), CancellationToken::new());
         let transport = crate::transport::Ending { inner: transport.into_transport(), ended: ended.clone() };
-        let running = serve_directly_with_ct(self, transport, None, CancellationToken::new());
+        let running = serve_directly_with_ct(self, transport, None, cancel.clone());
+        let grace = async {
+            ended.cancelled().await;
+            tokio::time::sleep(GRACE).await;
+            cancel.cancel();
+            std::future::pending::<()>().await;
+        };
         tokio::select! {
             result = running.waiting() => {
                 if let Err(error) = result {
                     tracing::error!("the connection's task failed: {}", if error.is_panic() { "panic" } else { "cancelled" });
                 }
             }
-            () = async { ended.cancelled().await; tokio::time::sleep(GRACE).await } => {}
+            () = grace => {}
         }
     }
 
-    pub(crate) fn context(&self) -> Context<'_> {
-        Context { root: &self.shared.root, key: &self.shared.key }
+    pub(crate) fn context<'a>(&'a self, stopped: &'a dyn Fn() -> bool) -> Context<'a> {
+        Context { root: &self.shared.root, key: &self.shared.key, stopped }
     }
 
     /// A line holds a write of the largest content, in which every byte may be escaped to six, or 16 MiB.
@@ -140,27 +150,31 @@ impl Server {
         usize::try_from(content).unwrap_or(usize::MAX).max(16 << 20)
     }
 
+    /// The permit goes with the work: a call that was cancelled holds it until its thread has noticed.
     async fn call_tool(
         &self,
-        params: CallToolRequestParams,
-        context: &RequestContext<RoleServer>,
+        tool: &'static Tool,
+        arguments: JsonObject,
+        cancelled: CancellationToken,
     ) -> Result<CallToolResult, ErrorData> {
-        let tool = tools::find(&params.name).ok_or_else(|| answer::unknown_tool(&params.name))?;
-        let arguments = params.arguments.unwrap_or_default();
-        let cancelled = || ErrorData::internal_error("cancelled", None); // never sent: rmcp drops it
-        let _permit = tokio::select! {
-            permit = self.shared.calls.acquire() => permit.map_err(|_| cancelled())?,
-            () = context.ct.cancelled() => return Err(cancelled()),
+        let unheard = || ErrorData::internal_error("cancelled", None); // rmcp drops it
+        let permit = tokio::select! {
+            permit = self.shared.calls.clone().acquire_owned() => permit.map_err(|_| unheard())?,
+            () = cancelled.cancelled() => return Err(unheard()),
         };
-        let server = self.clone();
+        let (server, stop) = (self.clone(), cancelled.clone());
         let work = tokio::task::spawn_blocking(move || {
-            let result = tool.call(server.context(), &arguments);
+            let _permit = permit;
+            let result = tool.call(server.context(&|| stop.is_cancelled()), &arguments);
             if let Err(error) = &result {
                 note(tool, error);
             }
             answer::tool_result(result)
         });
-        work.await.map_err(|_| ErrorData::internal_error("internal error", None))
+        tokio::select! {
+            result = work => result.map_err(|_| ErrorData::internal_error("internal error", None)),
+            () = cancelled.cancelled() => Err(unheard()),
+        }
     }
 }
 
@@ -177,22 +191,23 @@ impl Service<RoleServer> for Server {
         request: ClientRequest,
         context: RequestContext<RoleServer>,
     ) -> Result<ServerResult, ErrorData> {
-        meta::refuse_handshake(&request, &context.meta)?;
+        let ask = Ask::of(request);
+        if let Ask::Initialize { requested } = &ask {
+            meta::refuse_handshake(requested, &context.meta)?;
+        }
         meta::check(&context.meta)?;
-        match request {
-            ClientRequest::DiscoverRequest(_) => Ok(ServerResult::DiscoverResult(answer::discover())),
-            ClientRequest::ListToolsRequest(request) => match request.params.and_then(|params| params.cursor) {
-                Some(_) => Err(ErrorData::invalid_params(ToolError::BadCursor.to_string(), None)),
-                None => Ok(ServerResult::ListToolsResult(self.list_tools())),
-            },
-            ClientRequest::CallToolRequest(request) => {
-                self.call_tool(request.params, &context).await.map(ServerResult::CallToolResult)
+        match ask {
+            Ask::Discover => Ok(ServerResult::DiscoverResult(answer::discover())),
+            Ask::ListTools { cursor: false } => Ok(ServerResult::ListToolsResult(self.list_tools())),
+            Ask::ListTools { cursor: true } => Err(ErrorData::invalid_params(ToolError::BadCursor.to_string(), None)),
+            Ask::CallTool { name, arguments } => {
+                let tool = tools::find(&name).ok_or_else(|| answer::unknown_tool(&name))?;
+                self.call_tool(tool, arguments, context.ct).await.map(ServerResult::CallToolResult)
             }
-            // rmcp hands on a known method with params of another shape as a custom one.
-            ClientRequest::CustomRequest(request) if meta::is_served(&request.method) => {
-                Err(ErrorData::invalid_params(format!("params of {} are malformed", request.method), None))
+            Ask::Malformed(what) => Err(ErrorData::invalid_params(what, None)),
+            Ask::Initialize { .. } | Ask::Unknown => {
+                Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "method not found", None))
             }
-            _ => Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "method not found", None)),
         }
     }
 

@@ -8,19 +8,19 @@ pub(crate) use scan::{Ended, Mark, Scan};
 /// Longest chunk of a page of text, in bytes.
 pub(crate) const CHUNK: usize = 2048;
 
-/// The first chunk of `bytes`: at most 2,048 bytes, ending between characters. `None` when the bytes that would belong
-/// to it are not UTF-8. `complete` says that nothing follows these bytes in the file.
-pub(crate) fn chunk(bytes: &[u8], complete: bool) -> Option<&str> {
+/// The first chunk of `bytes`: at most 2,048 bytes, ending between characters. The error is what stands before the first
+/// of them that is not UTF-8. `complete` says that nothing follows these bytes in the file.
+pub(crate) fn chunk(bytes: &[u8], complete: bool) -> Result<&str, &str> {
     let candidate = bytes.get(..CHUNK).unwrap_or(bytes);
-    match std::str::from_utf8(candidate) {
-        Ok(text) => Some(text),
-        // A character that is cut by the end of the candidate belongs to the next chunk.
-        Err(error) if error.error_len().is_none() && (candidate.len() < bytes.len() || !complete) => {
-            let (valid, _) = candidate.split_at_checked(error.valid_up_to())?;
-            std::str::from_utf8(valid).ok().filter(|text| !text.is_empty())
-        }
-        Err(_) => None,
-    }
+    let error = match std::str::from_utf8(candidate) {
+        Ok(text) => return Ok(text),
+        Err(error) => error,
+    };
+    let valid =
+        candidate.get(..error.valid_up_to()).and_then(|valid| std::str::from_utf8(valid).ok()).unwrap_or_default();
+    // A character that is cut by the end of the candidate belongs to the next chunk.
+    let cut = error.error_len().is_none() && (candidate.len() < bytes.len() || !complete);
+    if cut && !valid.is_empty() { Ok(valid) } else { Err(valid) }
 }
 
 #[cfg(test)]
@@ -56,9 +56,9 @@ mod tests {
 
     #[test]
     fn bytes_that_are_not_utf8_make_no_chunk() {
-        assert_eq!(chunk(b"ok\xff\xfe", true), None);
-        assert_eq!(chunk(b"\xc3", true), None, "a character cut by the end of the file");
-        assert_eq!(chunk(b"ok\xc3", true), None);
-        assert_eq!(chunk(b"ok\xc3", false), Some("ok"));
+        assert_eq!(chunk(b"ok\xff\xfe", true), Err("ok"));
+        assert_eq!(chunk(b"\xc3", true), Err(""), "a character cut by the end of the file");
+        assert_eq!(chunk(b"ok\xc3", true), Err("ok"));
+        assert_eq!(chunk(b"ok\xc3", false), Ok("ok"));
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::error::ToolError;
+use crate::error::{ToolError, shown};
 use crate::path::RelPath;
 
 /// Longest query, in bytes.
@@ -13,12 +13,11 @@ pub(super) const MAX_QUERY: usize = 256;
 pub(super) struct Arguments<'a>(&'a Map<String, Value>);
 
 impl<'a> Arguments<'a> {
-    /// Refuses a name that the input schema does not have.
-    pub(super) fn new(given: &'a Map<String, Value>, schema: &Value) -> Result<Self, ToolError> {
-        let known = schema.get("properties").and_then(Value::as_object);
-        match given.keys().find(|name| !known.is_some_and(|known| known.contains_key(*name))) {
+    /// Refuses a name that the tool does not know.
+    pub(super) fn new(given: &'a Map<String, Value>, known: &[&str]) -> Result<Self, ToolError> {
+        match given.keys().find(|name| !known.contains(&name.as_str())) {
             None => Ok(Self(given)),
-            Some(name) => Err(bad(format!("unknown argument: {}", shown(name)))),
+            Some(name) => Err(bad(format!("unknown argument: {}", shown(name, 80)))),
         }
     }
 
@@ -76,11 +75,6 @@ impl<'a> Arguments<'a> {
 
 fn bad(text: String) -> ToolError {
     ToolError::BadArgument(text)
-}
-
-/// A name fit for one line of an error: at most 80 characters, none of them a control character.
-fn shown(name: &str) -> String {
-    name.chars().take(80).map(|character| if character.is_control() { '\u{fffd}' } else { character }).collect()
 }
 
 #[cfg(test)]

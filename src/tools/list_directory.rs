@@ -8,7 +8,7 @@ use super::traversal::Traversal;
 use super::{Context, Reply, Tool, schema};
 use crate::error::ToolError;
 use crate::page::{Item, MAX_ITEMS, Page};
-use crate::root::{Kind, Skipped};
+use crate::root::{Kind, Work};
 
 const NAME: &str = "list_directory";
 
@@ -20,6 +20,7 @@ pub(super) const TOOL: Tool = Tool {
                   served lies beneath it. A path that is missing or not served gives an empty page. If next_cursor is \
                   not null, call again with it as cursor.",
     writes: false,
+    arguments: &["path", "cursor", "limit"],
     input: |_| {
         let own =
             json!({ "path": schema::string("Directory, relative to the root, such as src/lib. Default: the root.") });
@@ -58,10 +59,10 @@ fn run(context: Context<'_>, arguments: Arguments<'_>) -> Result<Reply, ToolErro
     let traversal = Traversal::begin(context, NAME, arguments, &[directory.as_str()])?;
     let [returned] = traversal.position()?;
 
-    let mut skipped = Skipped::default();
+    let mut work = Work::new(context.stopped);
     let entries = match context.root.selector().reach(&directory) {
         None => Vec::new(),
-        Some(reach) => context.root.list(reach, &mut skipped)?,
+        Some(reach) => context.root.list(reach, &mut work)?,
     };
     let mut state = traversal.state();
     for entry in &entries {
@@ -90,5 +91,5 @@ fn run(context: Context<'_>, arguments: Arguments<'_>) -> Result<Reply, ToolErro
         next += 1;
     }
     let next_cursor = full.then(|| traversal.next(state, &[next]));
-    Ok(Reply::page(page, next_cursor, skipped))
+    Ok(Reply::page(page, next_cursor, work.skipped))
 }

@@ -19,13 +19,15 @@ use crate::cursor::Key;
 use crate::error::ToolError;
 use crate::root::Root;
 use arguments::Arguments;
-pub(crate) use reply::{Content, Reply};
+pub(crate) use reply::{Content, Reply, counts};
 
 /// What a call works on.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub(crate) root: &'a Root,
     pub(crate) key: &'a Key,
+    /// Whether nobody waits for the call any more.
+    pub(crate) stopped: &'a dyn Fn() -> bool,
 }
 
 /// One row of the table.
@@ -36,6 +38,8 @@ pub(crate) struct Tool {
     pub(crate) description: &'static str,
     /// Whether it changes the filesystem. What changes is replaced whole: destructive, and idempotent.
     pub(crate) writes: bool,
+    /// The names of its arguments; a test holds them equal to the schema's.
+    arguments: &'static [&'static str],
     pub(crate) input: fn(&Limits) -> Value,
     pub(crate) output: fn() -> Value,
     run: fn(Context<'_>, Arguments<'_>) -> Result<Reply, ToolError>,
@@ -53,8 +57,20 @@ pub(crate) fn find(name: &str) -> Option<&'static Tool> {
 impl Tool {
     /// Makes one call.
     pub(crate) fn call(&self, context: Context<'_>, arguments: &Map<String, Value>) -> Result<Reply, ToolError> {
-        let known = (self.input)(context.root.limits());
-        let arguments = Arguments::new(arguments, &known)?;
-        (self.run)(context, arguments)
+        (self.run)(context, Arguments::new(arguments, self.arguments)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_takes_the_arguments_that_its_schema_names() {
+        for tool in TOOLS {
+            let schema = (tool.input)(&Limits::DEFAULT);
+            let named: Vec<&str> = schema["properties"].as_object().unwrap().keys().map(String::as_str).collect();
+            assert_eq!(named, tool.arguments, "{}", tool.name);
+        }
     }
 }

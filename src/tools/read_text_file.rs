@@ -8,7 +8,7 @@ use super::traversal::Traversal;
 use super::{Context, Reply, Tool, schema};
 use crate::error::ToolError;
 use crate::page::{Item, Page};
-use crate::root::Skipped;
+use crate::root::{DIGESTED, Reading, Skipped, digest};
 use crate::text::{CHUNK, chunk};
 
 const NAME: &str = "read_text_file";
@@ -25,6 +25,7 @@ pub(super) const TOOL: Tool = Tool {
                   that is not a regular file. If next_cursor is not null, call again with it as cursor; if the file \
                   changed in between, that call says so: start again without a cursor.",
     writes: false,
+    arguments: &["path", "cursor", "limit"],
     input: |_| {
         let own = json!({ "path": schema::string("File, relative to the root, such as src/main.rs.") });
         schema::closed(
@@ -62,20 +63,17 @@ fn run(context: Context<'_>, arguments: Arguments<'_>) -> Result<Reply, ToolErro
     let ceiling = context.root.limits().max_result_bytes;
     let limit = arguments.limit(CHUNKS * ceiling / DEFAULT_CEILING)?;
     let served = context.root.serve(&path).ok_or(ToolError::NotServed)?;
-    let mut traversal = Traversal::begin(context, NAME, arguments, &[path.as_str()])?;
+    let traversal = Traversal::begin(context, NAME, arguments, &[path.as_str()])?;
     let [begin] = traversal.position()?;
 
-    let most = usize::try_from(limit).unwrap_or(usize::MAX).saturating_mul(CHUNK) + 3;
     let opened = context.root.open(served)?;
-    opened.let_settle()?;
-    traversal.look_again();
-    let ((bytes, resumed, issued), fact) = opened.settled(|reading| {
-        let (observed, now) = (reading.needs_digest(traversal.observed()), reading.needs_digest(traversal.now));
-        let digest = if observed || now { Some(reading.digest()?) } else { None };
-        let mut bytes = vec![0; most];
-        let filled = reading.read(begin, &mut bytes)?;
-        bytes.truncate(filled);
-        Ok((bytes, digest.filter(|_| observed), digest.filter(|_| now)))
+    let (read, fact) = opened.settled(|reading| {
+        let (resumed, issued) = (reading.needs_digest(traversal.observed()), reading.needs_digest(traversal.now));
+        let content = Content::read(reading, begin, limit, resumed || issued)?;
+        let (page, next) = content.fill(ceiling, limit);
+        let resumed = resumed.then(|| content.digest(begin));
+        let issued = issued.then(|| content.digest(*next.as_ref().unwrap_or(&begin)));
+        Ok(Read { page, next, resumed, issued })
     })?;
     let state = |content: Option<[u8; 32]>| {
         let mut state = traversal.state();
@@ -83,23 +81,80 @@ fn run(context: Context<'_>, arguments: Arguments<'_>) -> Result<Reply, ToolErro
         state.field(content.as_ref().map_or(&[], <[u8; 32]>::as_slice));
         state.finish()
     };
-    traversal.verify(state(resumed))?;
+    traversal.verify(state(read.resumed))?;
     if begin > fact.size {
         return Err(ToolError::BadCursor);
     }
+    // Only now: bytes that are no text may have been two states mixed, which `settled` has ruled out.
+    let next = read.next?;
+    let next_cursor = (next < fact.size).then(|| traversal.next(state(read.issued), &[next]));
+    Ok(Reply::page(read.page, next_cursor, Skipped::default()))
+}
 
-    let mut page = Page::new(ceiling, limit);
-    let mut offset = begin;
-    let mut rest = bytes.as_slice();
-    while !rest.is_empty() && !page.has_all_items() {
-        let complete = offset + rest.len() as u64 >= fact.size;
-        let text = chunk(rest, complete).ok_or(ToolError::NotUtf8)?;
-        if !page.push(&Chunk { byte_offset: offset, text }) {
-            break;
-        }
-        offset += text.len() as u64;
-        rest = rest.get(text.len()..).unwrap_or_default();
+/// What one pass came to.
+struct Read {
+    page: Page,
+    /// Where the next page begins.
+    next: Result<u64, ToolError>,
+    /// Digests for the cursor that was given, and for the one to be issued, where their states need one.
+    resumed: Option<[u8; 32]>,
+    issued: Option<[u8; 32]>,
+}
+
+/// What one pass read: the bytes of the page and, where digests are needed, what these speak of.
+struct Content {
+    size: u64,
+    /// Where the page begins in the file, and where `bytes` does.
+    begin: u64,
+    from: u64,
+    bytes: Vec<u8>,
+}
+
+impl Content {
+    fn read(reading: &mut Reading<'_>, begin: u64, limit: u64, digested: bool) -> Result<Self, ToolError> {
+        let size = reading.fact().size;
+        // Three bytes more, so that the last chunk is cut between characters as the others are.
+        let page_end = begin.saturating_add(limit.saturating_mul(CHUNK as u64) + 3);
+        let (from, to) = match digested {
+            false => (begin, page_end),
+            true if size <= DIGESTED => (0, size.max(page_end)),
+            true => (begin.saturating_sub(DIGESTED), page_end),
+        };
+        Ok(Self { size, begin, from, bytes: reading.bytes(from, to.min(size))? })
     }
-    let next_cursor = (offset < fact.size).then(|| traversal.next(state(issued), &[offset]));
-    Ok(Reply::page(page, next_cursor, Skipped::default()))
+
+    /// Of all of it, or in a larger file of the last 8 MiB before `end`: a page that goes on there is no mix of two states
+    /// if what went before it is the same in both.
+    fn digest(&self, end: u64) -> [u8; 32] {
+        if self.size <= DIGESTED {
+            return digest(&self.bytes);
+        }
+        let index = |offset: u64| usize::try_from(offset.saturating_sub(self.from)).unwrap_or(usize::MAX);
+        digest(self.bytes.get(index(end.saturating_sub(DIGESTED))..index(end)).unwrap_or_default())
+    }
+
+    /// A page with the chunks from `begin` on, and where the next one begins. That bytes are not UTF-8 is an outcome of the
+    /// pass, not its failure.
+    fn fill(&self, ceiling: u64, limit: u64) -> (Page, Result<u64, ToolError>) {
+        let mut page = Page::new(ceiling, limit);
+        let mut offset = self.begin;
+        let skipped = usize::try_from(self.begin - self.from).unwrap_or(usize::MAX);
+        let mut rest = self.bytes.get(skipped..).unwrap_or_default();
+        while !rest.is_empty() && !page.has_all_items() {
+            let complete = offset + rest.len() as u64 >= self.size;
+            let (text, whole) = match chunk(rest, complete) {
+                Ok(text) => (text, true),
+                Err(valid) => (valid, false),
+            };
+            if !page.push(&Chunk { byte_offset: offset, text }) {
+                break;
+            }
+            if !whole {
+                return (page, Err(ToolError::NotUtf8));
+            }
+            offset += text.len() as u64;
+            rest = rest.get(text.len()..).unwrap_or_default();
+        }
+        (page, Ok(offset))
+    }
 }

@@ -1,5 +1,7 @@
 //! What a tool returns, before any protocol: the structured result, and counts of what was left out.
 
+use serde_json::{Map, Value};
+
 use crate::page::{Page, content_hash};
 use crate::root::Skipped;
 
@@ -46,4 +48,10 @@ impl Reply {
             }
         }
     }
+}
+
+/// What was left out, as JSON; `None` when nothing was.
+pub(crate) fn counts(skipped: &Skipped) -> Option<Map<String, Value>> {
+    let counts: Map<String, Value> = skipped.counts().map(|(name, count)| (name.to_owned(), count.into())).collect();
+    (!counts.is_empty()).then_some(counts)
 }

@@ -10,7 +10,7 @@ use super::{Context, Reply, Tool, schema};
 use crate::error::ToolError;
 use crate::page::{Item, MAX_ITEMS, Page};
 use crate::path::RelPath;
-use crate::root::Skipped;
+use crate::root::Work;
 
 const NAME: &str = "search_files";
 
@@ -21,6 +21,7 @@ pub(super) const TOOL: Tool = Tool {
                   substring, not a glob: .rs finds every path with .rs in it. Looks at names only; use search_text \
                   for content. If next_cursor is not null, call again with it as cursor.",
     writes: false,
+    arguments: &["query", "cursor", "limit"],
     input: |_| {
         let own = json!({ "query": schema::query("Literal part of the path, at most 256 bytes.") });
         schema::closed(schema::reader(own, "Most items wanted; more than 200 is 200."), &["query"])
@@ -55,9 +56,9 @@ fn run(context: Context<'_>, arguments: Arguments<'_>) -> Result<Reply, ToolErro
     let finder = Finder::new(query);
     let mut page = Page::new(context.root.limits().max_result_bytes, limit);
     let mut state = traversal.state();
-    let mut skipped = Skipped::default();
+    let mut work = Work::new(context.stopped);
     let (mut seen, mut next) = (0, None);
-    context.root.visit(&RelPath::root(), &mut skipped, &mut |found, _| {
+    context.root.visit(&RelPath::root(), &mut work, &mut |found, _| {
         if finder.find(found.path.as_bytes()).is_some() {
             state.field(found.path.as_bytes());
             if seen >= returned && next.is_none() && !page.push(&Match { path: found.path }) {
@@ -70,5 +71,5 @@ fn run(context: Context<'_>, arguments: Arguments<'_>) -> Result<Reply, ToolErro
     let state = state.finish();
     traversal.verify(state)?;
     let next_cursor = next.map(|next| traversal.next(state, &[next]));
-    Ok(Reply::page(page, next_cursor, skipped))
+    Ok(Reply::page(page, next_cursor, work.skipped))
 }

@@ -38,11 +38,6 @@ impl<'a> Traversal<'a> {
         Ok(Self { context, scope, resumed, now: Moment::now() })
     }
 
-    /// Takes the time of observation anew, for a call that had to wait before it could look.
-    pub(super) fn look_again(&mut self) {
-        self.now = Moment::now();
-    }
-
     /// When the state that the cursor is bound to was observed; for a first page, now.
     pub(super) fn observed(&self) -> Moment {
         self.resumed.as_ref().map_or(self.now, |cursor| Moment(cursor.observed))

@@ -20,6 +20,7 @@ pub(super) const TOOL: Tool = Tool {
                   refused. A refusal changes nothing. To change part of a file, read all of it first and write all of \
                   it back.",
     writes: true,
+    arguments: &["path", "content"],
     input: |limits| {
         let properties = json!({
             "path": {

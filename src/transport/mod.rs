@@ -1,54 +1,57 @@
 //! Messages, one a line, between byte streams and rmcp.
 //!
 //! Everything a line can be is decided by [`classify`](classify::classify), a pure function; what is no message is
-//! answered here and never reaches the server. Lines are bounded; after one that is too long, the next is read as
-//! usual. Standard input is read by a thread of our own, so that a pipe, a socket, a file and a terminal are the same.
+//! answered here and never reaches the server. Lines are bounded, and so is what is unanswered or unwritten: every line
+//! takes a room until its answer is written, and without a free one no further line is read.
 
 mod classify;
 mod ids;
 mod split;
+mod streams;
 
 use rmcp::RoleServer;
-use rmcp::model::{ClientNotification, ClientRequest, JsonRpcMessage};
+use rmcp::model::{
+    ClientNotification, ClientRequest, CustomRequest, JsonRpcMessage, MetaObject, RequestId, RequestMetaObject,
+};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
+use serde::Serialize;
 use serde_json::{Value, json};
-use std::collections::VecDeque;
-use std::io::{self, Read as _, Write as _};
-use std::sync::{Arc, Mutex, PoisonError};
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::sync::{mpsc, oneshot};
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use classify::{Message, Refusal, classify};
 use ids::Ids;
-use split::{Line, Splitter};
+use split::Line;
+use streams::Streams;
 
-/// Lines read ahead of the server, and messages written behind it.
-const QUEUE: usize = 8;
+/// Lines that are unanswered, or whose answers are unwritten, at one time. A long line takes a room for each 256 KiB, and
+/// one of 16 MiB or more takes all.
+const ROOMS: u32 = 64;
+const ROOM: usize = 256 * 1024;
 
-/// Bytes read at a time.
-const READ: usize = 64 * 1024;
+/// How long, after the end, an output that takes nothing is waited for.
+const STALLED: Duration = Duration::from_secs(5);
 
 /// A transport of JSON-RPC messages, one a line. See [`crate::Server::lines`] and [`crate::Server::stdio_lines`].
 #[derive(Debug)]
 pub struct Lines {
-    incoming: mpsc::Receiver<Line>,
-    outgoing: Option<mpsc::Sender<Vec<u8>>>,
-    written: Option<oneshot::Receiver<()>>,
+    /// `None` once closed.
+    streams: Option<Streams>,
     ids: Arc<Mutex<Ids>>,
-    /// Answers to lines that were no message, not yet handed to the writer.
-    owed: VecDeque<Vec<u8>>,
+    rooms: Arc<Semaphore>,
+    /// A line that waits for its rooms.
+    next: Option<Line>,
 }
 
 impl Lines {
     pub(crate) fn stdio(longest: usize) -> io::Result<Self> {
-        let (lines, incoming) = mpsc::channel(QUEUE);
-        let (outgoing, messages) = mpsc::channel(QUEUE);
-        let (done, written) = oneshot::channel();
-        std::thread::Builder::new().name("stdin".to_owned()).spawn(move || read_stdin(longest, &lines))?;
-        std::thread::Builder::new().name("stdout".to_owned()).spawn(move || write_stdout(messages, done))?;
-        Ok(Self::new(incoming, outgoing, written))
+        Streams::stdio(longest).map(Self::new)
     }
 
     pub(crate) fn over(
@@ -56,120 +59,173 @@ impl Lines {
         write: impl AsyncWrite + Unpin + Send + 'static,
         longest: usize,
     ) -> Self {
-        let (lines, incoming) = mpsc::channel(QUEUE);
-        let (outgoing, messages) = mpsc::channel(QUEUE);
-        let (done, written) = oneshot::channel();
-        tokio::spawn(read_stream(read, longest, lines));
-        tokio::spawn(write_stream(write, messages, done));
-        Self::new(incoming, outgoing, written)
+        Self::new(Streams::over(read, write, longest))
     }
 
-    fn new(incoming: mpsc::Receiver<Line>, outgoing: mpsc::Sender<Vec<u8>>, written: oneshot::Receiver<()>) -> Self {
-        let ids = Arc::default();
-        Self { incoming, outgoing: Some(outgoing), written: Some(written), ids, owed: VecDeque::new() }
+    fn new(streams: Streams) -> Self {
+        Self {
+            streams: Some(streams),
+            ids: Arc::default(),
+            rooms: Arc::new(Semaphore::new(ROOMS as usize)),
+            next: None,
+        }
     }
 
     /// The message that a line is for the server, if it is one.
-    fn take(&mut self, line: Line) -> Option<RxJsonRpcMessage<RoleServer>> {
-        let message = match &line {
+    fn take(&self, line: &Line, room: OwnedSemaphorePermit) -> Option<RxJsonRpcMessage<RoleServer>> {
+        let message = match line {
             Line::Whole(bytes) => classify(bytes),
             Line::TooLong => Message::Refused(Refusal::too_long()),
         };
         match message {
             Message::Ignored => None,
-            Message::Refused(refusal) => self.owe(refusal),
+            Message::Refused(refusal) => self.refuse(&refusal, room),
             Message::Notification { method, params } => self.notification(&method, params),
             Message::Request { id, method, params } => {
-                let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
-                let Some(ours) = ids.admit(&id) else {
-                    drop(ids);
-                    return self.owe(Refusal::in_use(id));
+                let Some(request) = request(method, params) else {
+                    return self.refuse(&Refusal::params(id), room);
                 };
-                match serde_json::from_value::<ClientRequest>(envelope(&method, params)) {
-                    Ok(request) => Some(JsonRpcMessage::request(request, ours)),
-                    Err(_) => {
-                        ids.answer(&ours);
-                        drop(ids);
-                        self.owe(Refusal::params(id))
-                    }
+                let admitted = self.ids().admit(id, room);
+                match admitted {
+                    Ok(ours) => Some(JsonRpcMessage::request(request, RequestId::Number(ours))),
+                    Err((id, room)) => self.refuse(&Refusal::in_use(id), room),
                 }
             }
         }
     }
 
-    /// A notification that is malformed is ignored, like one that is unknown.
-    fn notification(&mut self, method: &str, params: Option<Value>) -> Option<RxJsonRpcMessage<RoleServer>> {
-        let mut notification = serde_json::from_value(envelope(method, params)).ok()?;
-        if let ClientNotification::CancelledNotification(cancelled) = &mut notification {
-            let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
-            let ours = ids.cancel(cancelled.params.request_id.as_ref()?)?;
-            cancelled.params.request_id = Some(ours);
+    /// Only a cancellation concerns a server without state; what is malformed or unknown is ignored.
+    fn notification(&self, method: &str, params: Option<Value>) -> Option<RxJsonRpcMessage<RoleServer>> {
+        if method != "notifications/cancelled" {
+            return None;
         }
-        Some(JsonRpcMessage::notification(notification))
+        let mut params = params?;
+        let id = ids::Id::parse(&params.get("requestId")?.to_string())?;
+        let ours = self.ids().cancel(&id)?;
+        *params.get_mut("requestId")? = json!(ours);
+        let cancelled = json!({ "method": method, "params": params });
+        serde_json::from_value::<ClientNotification>(cancelled).ok().map(JsonRpcMessage::notification)
     }
 
-    fn owe(&mut self, refusal: Refusal) -> Option<RxJsonRpcMessage<RoleServer>> {
-        self.owed.push_back(refusal.line());
+    fn refuse(&self, refusal: &Refusal, room: OwnedSemaphorePermit) -> Option<RxJsonRpcMessage<RoleServer>> {
+        self.write(refusal.line(), room).ok();
         None
     }
-}
 
-fn envelope(method: &str, params: Option<Value>) -> Value {
-    match params {
-        Some(params) => json!({ "method": method, "params": params }),
-        None => json!({ "method": method }),
+    fn write(&self, line: Vec<u8>, room: OwnedSemaphorePermit) -> io::Result<()> {
+        let streams = self.streams.as_ref().ok_or_else(gone)?;
+        streams.messages.send((line, room)).map_err(|_| gone())
+    }
+
+    /// An answer as a line, if anyone waits for it.
+    fn answer(&self, message: TxJsonRpcMessage<RoleServer>) -> io::Result<()> {
+        let (ours, line) = match message {
+            JsonRpcMessage::Response(response) => (response.id, envelope("result", &response.result)?),
+            JsonRpcMessage::Error(error) => (error.id.ok_or_else(gone)?, envelope("error", &error.error)?),
+            // This server asks nothing and tells nothing unasked.
+            _ => return Ok(()),
+        };
+        let RequestId::Number(ours) = ours else { return Ok(()) };
+        let waiting = self.ids().answer(ours);
+        match waiting {
+            Some((theirs, room)) => {
+                let head = format!("{{\"jsonrpc\":\"2.0\",\"id\":{},", theirs.json());
+                self.write([head.into_bytes(), line].concat(), room)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn ids(&self) -> MutexGuard<'_, Ids> {
+        self.ids.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The other end is gone.
-#[derive(Debug, thiserror::Error)]
-#[error("nobody reads the output")]
-pub struct Closed;
+/// The rest of an answer's line, from its one member on.
+fn envelope(member: &str, value: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut line = format!("\"{member}\":").into_bytes();
+    serde_json::to_writer(&mut line, value)?;
+    line.extend_from_slice(b"}\n");
+    Ok(line)
+}
+
+/// A request as it came, with `_meta` where rmcp looks for it; `None` when that is no object.
+fn request(method: String, mut params: Option<Value>) -> Option<ClientRequest> {
+    let meta = params.as_mut().and_then(Value::as_object_mut).and_then(|params| params.shift_remove("_meta"));
+    let mut request = CustomRequest::new(method, params);
+    match meta {
+        None => {}
+        Some(Value::Object(meta)) => {
+            request.extensions.insert(RequestMetaObject::from(MetaObject::from(meta)));
+        }
+        Some(_) => return None,
+    }
+    Some(ClientRequest::CustomRequest(request))
+}
+
+/// The rooms that a line takes.
+fn rooms(line: &Line) -> u32 {
+    match line {
+        Line::Whole(bytes) => u32::try_from(bytes.len() / ROOM + 1).unwrap_or(ROOMS).min(ROOMS),
+        Line::TooLong => 1,
+    }
+}
+
+fn gone() -> io::Error {
+    io::ErrorKind::BrokenPipe.into()
+}
 
 impl Transport<RoleServer> for Lines {
-    type Error = Closed;
+    type Error = io::Error;
 
     fn send(
         &mut self,
         message: TxJsonRpcMessage<RoleServer>,
-    ) -> impl Future<Output = Result<(), Closed>> + Send + 'static {
-        let line = self.ids.lock().unwrap_or_else(PoisonError::into_inner).restore(message).and_then(|message| {
-            let mut line = serde_json::to_vec(&message).ok()?;
-            line.push(b'\n');
-            Some(line)
-        });
-        let outgoing = self.outgoing.clone();
-        async move {
-            match (line, outgoing) {
-                (None, _) => Ok(()), // an answer to what was cancelled meanwhile
-                (Some(line), Some(outgoing)) => outgoing.send(line).await.map_err(|_| Closed),
-                (Some(_), None) => Err(Closed),
-            }
-        }
+    ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
+        std::future::ready(self.answer(message))
     }
 
-    /// Safe to drop at any point: what is taken off a queue is kept in `self` first.
+    /// Safe to drop at any point: a line that was taken off the queue stands in `self` while anything is awaited.
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
-            while !self.owed.is_empty() {
-                let permit = self.outgoing.as_ref()?.reserve().await.ok()?;
-                if let Some(line) = self.owed.pop_front() {
-                    permit.send(line);
-                }
+            let streams = self.streams.as_mut()?;
+            if self.next.is_none() {
+                self.next = tokio::select! {
+                    line = streams.lines.recv() => Some(line?),
+                    // Nobody reads the answers: what is asked from here on is not done.
+                    () = streams.messages.closed() => return None,
+                };
             }
-            let line = self.incoming.recv().await?;
-            if let Some(message) = self.take(line) {
+            let rooms = self.next.as_ref().map_or(1, rooms);
+            let room = tokio::select! {
+                room = Arc::clone(&self.rooms).acquire_many_owned(rooms) => room.ok()?,
+                () = streams.messages.closed() => return None,
+            };
+            if let Some(line) = self.next.take()
+                && let Some(message) = self.take(&line, room)
+            {
                 return Some(message);
             }
         }
     }
 
-    /// Waits until what was sent is written.
-    async fn close(&mut self) -> Result<(), Closed> {
-        self.outgoing = None;
-        match self.written.take() {
-            Some(written) => written.await.map_err(|_| Closed),
-            None => Ok(()),
+    /// Waits until what was sent is written, as long as it goes on.
+    async fn close(&mut self) -> Result<(), io::Error> {
+        let Some(streams) = self.streams.take() else { return Ok(()) };
+        let Streams { messages, mut written, progress, tasks: _running, .. } = streams;
+        drop(messages);
+        let mut before = progress.load(Ordering::Relaxed);
+        loop {
+            match tokio::time::timeout(STALLED, &mut written).await {
+                Ok(result) => return result.map_err(|_: oneshot::error::RecvError| gone()),
+                Err(_) => {
+                    let now = progress.load(Ordering::Relaxed);
+                    if now == before {
+                        return Err(gone());
+                    }
+                    before = now;
+                }
+            }
         }
     }
 }
@@ -201,65 +257,4 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Ending<T> {
     async fn close(&mut self) -> Result<(), T::Error> {
         self.inner.close().await
     }
-}
-
-fn read_stdin(longest: usize, lines: &mpsc::Sender<Line>) {
-    let mut splitter = Splitter::new(longest);
-    let mut buffer = vec![0; READ];
-    let mut stdin = io::stdin().lock();
-    loop {
-        let count = match stdin.read(&mut buffer) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            // An input that cannot be read has ended.
-            Ok(0) | Err(_) => break,
-            Ok(count) => count,
-        };
-        for line in splitter.push(buffer.get(..count).unwrap_or_default()) {
-            if lines.blocking_send(line).is_err() {
-                return;
-            }
-        }
-    }
-    if let Some(line) = splitter.end() {
-        lines.blocking_send(line).ok();
-    }
-}
-
-/// Ends with the queue or with an output that nobody reads; both close the queue, which later sends see.
-fn write_stdout(mut messages: mpsc::Receiver<Vec<u8>>, done: oneshot::Sender<()>) {
-    let mut stdout = io::stdout().lock();
-    while let Some(message) = messages.blocking_recv() {
-        if stdout.write_all(&message).and_then(|()| stdout.flush()).is_err() {
-            return;
-        }
-    }
-    done.send(()).ok();
-}
-
-async fn read_stream(mut read: impl AsyncRead + Unpin, longest: usize, lines: mpsc::Sender<Line>) {
-    let mut splitter = Splitter::new(longest);
-    let mut buffer = vec![0; READ];
-    while let Ok(count @ 1..) = read.read(&mut buffer).await {
-        for line in splitter.push(buffer.get(..count).unwrap_or_default()) {
-            if lines.send(line).await.is_err() {
-                return;
-            }
-        }
-    }
-    if let Some(line) = splitter.end() {
-        lines.send(line).await.ok();
-    }
-}
-
-async fn write_stream(
-    mut write: impl AsyncWrite + Unpin,
-    mut messages: mpsc::Receiver<Vec<u8>>,
-    done: oneshot::Sender<()>,
-) {
-    while let Some(message) = messages.recv().await {
-        if write.write_all(&message).await.is_err() || write.flush().await.is_err() {
-            return;
-        }
-    }
-    done.send(()).ok();
 }

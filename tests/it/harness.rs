@@ -131,12 +131,6 @@ impl Tree {
         names
     }
 
-    /// Sets a file's times far back, so that it is settled; the change time cannot be set and stays now.
-    pub fn age(&self, path: &str) {
-        let file = std::fs::File::options().write(true).open(self.path(path)).unwrap();
-        file.set_modified(std::time::SystemTime::now() - Duration::from_secs(3600)).unwrap();
-    }
-
     /// Fails when anything outside was read into an answer's place, changed, or added.
     pub fn outside_is_untouched(&self) {
         let names: Vec<_> =
@@ -195,12 +189,38 @@ pub struct Finished {
 
 /// Runs the binary to its end with nothing on its standard input.
 pub fn finish(command: &mut Command) -> Finished {
-    let output = command.stdin(Stdio::null()).output().unwrap();
-    Finished {
-        status: output.status,
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    }
+    finish_with(command, b"")
+}
+
+/// Runs the binary to its end with this on its standard input, of which it may leave some unread.
+pub fn finish_with(command: &mut Command, input: &[u8]) -> Finished {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || stdin.write_all(input).ok());
+        finished(child)
+    })
+}
+
+/// Waits for a process that is ending, reads what it still says, and kills it where it does not end.
+pub fn finished(child: Child) -> Finished {
+    let pid = child.id().to_string();
+    let (ended, end) = channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            if end.recv_timeout(DEADLINE) == Err(RecvTimeoutError::Timeout) {
+                // Its status then has no code.
+                Command::new("kill").args(["-KILL", &pid]).status().ok();
+            }
+        });
+        let output = child.wait_with_output().unwrap();
+        drop(ended);
+        Finished {
+            status: output.status,
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    })
 }
 
 /// A tool's successful result.
@@ -320,6 +340,15 @@ impl Server {
     /// The next message of standard output.
     pub fn next_message(&self) -> Value {
         serde_json::from_str(&self.next_line()).expect("standard output carries messages only")
+    }
+
+    /// Whether the request is answered before the process ends.
+    pub fn answered(&self, id: u64) -> bool {
+        match self.lines.recv_timeout(DEADLINE) {
+            Ok(line) => serde_json::from_str::<Value>(&line).unwrap()["id"] == json!(id),
+            Err(RecvTimeoutError::Timeout) => panic!("no answer within {DEADLINE:?} from {}", self.command),
+            Err(RecvTimeoutError::Disconnected) => false,
+        }
     }
 
     /// `params` with the `_meta` that every request carries.

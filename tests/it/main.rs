@@ -7,10 +7,21 @@
 //! | `list` | `list_directory` |
 //! | `search_files`, `search_text` | the two searches |
 //! | `read` | `read_text_file` |
-//! | `write` | `write_text_file` |
-//! | `cursors` | what fails, what survives, and what a cursor tells |
-//! | `protocol` | methods, errors, lines, the end |
-//! | `cli` | options, start-up errors, the `call` command |
+//! | `read_changing` | the same of a file that changes under it, or is very large |
+//! | `write` | `write_text_file`: its refusals, their order, what it stores |
+//! | `write_kept` | what a replacement keeps, and which destinations it leaves alone |
+//! | `write_faults` | a full disk, a failing or killed system call, leftovers |
+//! | `write_races` | readers, listers and writers beside a writer |
+//! | `cursors` | what fails and what survives |
+//! | `cursors_forged` | what is no cursor, and what a cursor tells |
+//! | `protocol` | methods and errors |
+//! | `meta` | what every request carries in its `_meta` |
+//! | `schemas` | the published schemas, and that the tools keep to them |
+//! | `lines` | what one line of input can be, and its exact answer |
+//! | `lifecycle` | calls in flight, cancellation, the end |
+//! | `cli` | options and start-up errors |
+//! | `globs` | which patterns are refused, with what advice |
+//! | `call` | the `call` command |
 //! | `scale` | 100,000 files, large files, bounded memory |
 //!
 //! A test named in `both_back_ends!` runs once with `openat2` and once with the component walk. Needs the feature
@@ -29,10 +40,25 @@
     reason = "tests set up real files, drive the real binary, and fail by panicking"
 )]
 
+mod call;
+mod cli;
 mod confinement;
+mod cursors;
+mod cursors_forged;
+mod globs;
 mod harness;
+mod lifecycle;
+mod lines;
 mod list;
+mod meta;
+mod protocol;
 mod read;
+mod read_changing;
 mod scale;
+mod schemas;
 mod search_files;
 mod search_text;
+mod write;
+mod write_faults;
+mod write_kept;
+mod write_races;

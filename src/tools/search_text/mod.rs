@@ -1,19 +1,27 @@
 //! `search_text`: lines of served files that hold a literal.
 
+mod source;
+mod state;
+
 use memchr::memmem::Finder;
 use serde::Serialize;
 use serde_json::json;
 
-use super::arguments::Arguments;
-use super::traversal::Traversal;
-use super::{Context, Reply, Tool, schema};
-use crate::cursor::Digester;
 use crate::error::ToolError;
 use crate::page::{Item, MAX_ITEMS, Page};
-use crate::root::{Found, Moment, Reading, Skipped};
+use crate::root::{Fact, Found, Work};
 use crate::text::{Ended, Mark, Scan};
+use crate::tools::arguments::Arguments;
+use crate::tools::traversal::Traversal;
+use crate::tools::{Context, Reply, Tool, schema};
+use source::{Cost, Source};
+use state::{Position, State};
 
 const NAME: &str = "search_text";
+
+/// What opening a file counts as, in bytes scanned, so that a page over many small files ends as well: a page opens at
+/// most 131,072 files at the default of `--max-scan-bytes`.
+const LEAST_FILE: u64 = 1024;
 
 pub(super) const TOOL: Tool = Tool {
     name: NAME,
@@ -23,6 +31,7 @@ pub(super) const TOOL: Tool = Tool {
                   or for a long line the part around the match, at most 1024 bytes. A page may be empty and still have \
                   a next_cursor when much had to be scanned: call again with it as cursor until it is null.",
     writes: false,
+    arguments: &["query", "path", "cursor", "limit"],
     input: |_| {
         let own = json!({
             "query": schema::query("Literal part of one line, at most 256 bytes."),
@@ -60,13 +69,6 @@ impl Item for Line<'_> {
     }
 }
 
-/// Where a traversal stands: in which file of the scope, and where in it.
-#[derive(Debug, Clone, Copy)]
-struct Position {
-    file: u64,
-    mark: Mark,
-}
-
 /// The state is every file in scope, by path and fingerprint; of those already searched that were racy, the content
 /// too. Files are searched in the order of their paths until the page is full or its bytes are spent; the others are
 /// only looked at.
@@ -85,21 +87,20 @@ fn run(context: Context<'_>, arguments: Arguments<'_>) -> Result<Reply, ToolErro
         buffer: Vec::new(),
         start,
         stopped: None,
-        now: traversal.now,
-        observed: traversal.observed(),
-        issued: traversal.state(),
-        resumed: traversal.state(),
+        issued: State::at(traversal.now, traversal.state()),
+        resumed: State::at(traversal.observed(), traversal.state()),
     };
-    let (mut skipped, mut file) = (Skipped::default(), 0);
-    context.root.visit(&scope, &mut skipped, &mut |found, skipped| {
-        search.file(file, found, skipped)?;
+    let (mut work, mut file) = (Work::new(context.stopped), 0);
+    context.root.visit(&scope, &mut work, &mut |found, work| {
+        work.go_on()?;
+        search.file(file, found, work)?;
         file += 1;
         Ok(())
     })?;
     let Search { page, stopped, issued, resumed, .. } = search;
     traversal.verify(resumed.finish())?;
     let next_cursor = stopped.map(|position| traversal.next(issued.finish(), &position.encode()));
-    Ok(Reply::page(page, next_cursor, skipped))
+    Ok(Reply::page(page, next_cursor, work.skipped))
 }
 
 /// One page's work over the files of its scope.
@@ -111,95 +112,86 @@ struct Search<'q> {
     start: Position,
     /// Where the next page begins; while `None`, files are searched.
     stopped: Option<Position>,
-    /// When this page observes, and when the cursor's page did.
-    now: Moment,
-    observed: Moment,
     /// The state as the next cursor will be bound to it, and as the given one was.
-    issued: Digester,
-    resumed: Digester,
+    issued: State,
+    resumed: State,
 }
 
 impl Search<'_> {
-    fn file(&mut self, file: u64, found: &Found<'_>, skipped: &mut Skipped) -> Result<(), ToolError> {
+    fn file(&mut self, file: u64, found: &Found<'_>, work: &mut Work<'_>) -> Result<(), ToolError> {
+        let Some(mut fact) = found.fact(work)? else { return Ok(()) };
         let earlier = self.start.searched(file);
         let here = self.stopped.is_none() && file >= self.start.file;
-        let mark = if file == self.start.file { self.start.mark } else { Mark::default() };
-        let (mut fingerprint, mut content) = (None, Content::default());
-        if earlier || here {
-            // A file that is only looked at again is opened only if its fingerprint was no evidence.
-            let fact = found.fact(skipped)?;
-            fingerprint = fact.map(|fact| fact.fingerprint());
-            let racy = fact.is_some_and(|fact| fact.racy(self.observed) || fact.racy(self.now));
-            if fact.is_some()
-                && (here || racy)
-                && let Some(seen) = self.read(file, here.then_some(mark), found, skipped)?
-            {
-                (fingerprint, content) = (Some(seen.fingerprint), seen.content);
+        let mut content = None;
+        // A file of an earlier page is opened again only if its fingerprint is no evidence.
+        if here || (earlier && self.resumed.wants(&fact)) {
+            let mark = here.then(|| if file == self.start.file { self.start.mark } else { Mark::default() });
+            if let Some(seen) = self.read(file, mark, found, work)? {
+                (content, fact) = (seen.content, seen.fact);
             }
-        } else if let Some(fact) = found.fact(skipped)? {
-            fingerprint = Some(fact.fingerprint());
         }
-        let Some(fingerprint) = fingerprint else { return Ok(()) };
         // Of a file that a cursor's pages have not read, the fingerprint alone is in its state.
         let read_by_now = self.stopped.is_none_or(|stopped| stopped.searched(file));
-        for (state, digest) in [
-            (&mut self.resumed, content.observed.filter(|_| earlier)),
-            (&mut self.issued, content.now.filter(|_| read_by_now)),
-        ] {
-            state.field(found.path.as_bytes());
-            state.field(&fingerprint);
-            state.field(digest.as_ref().map_or(&[], <[u8; 32]>::as_slice));
-        }
+        self.resumed.add(found.path, &fact, content.filter(|_| earlier));
+        self.issued.add(found.path, &fact, content.filter(|_| read_by_now));
         Ok(())
     }
 
-    /// Reads a file in one state: searches it from a mark, if there is one, and digests it where that is needed.
+    /// Reads a file in one state: searches it from a mark, if there is one, and digests it where a state wants that.
     /// `None`, and counted, when that was not possible.
     fn read(
         &mut self,
         file: u64,
         mark: Option<Mark>,
         found: &Found<'_>,
-        skipped: &mut Skipped,
+        work: &mut Work<'_>,
     ) -> Result<Option<Seen>, ToolError> {
-        let Some(opened) = found.open(skipped)? else { return Ok(None) };
+        let Some(opened) = found.open(work)? else { return Ok(None) };
         let filled = self.page.filled();
+        // Every pass has the whole budget, so that two passes over one state do the same. What passes cost that came to
+        // nothing is charged below, and once they have cost all of it there is no further one.
+        let mut cost = Cost::default();
         let read = opened.settled(|reading| {
             self.page.go_back(filled);
-            let (observed, now) = (reading.fact().racy(self.observed), reading.fact().racy(self.now));
-            let digest = if observed || now { Some(reading.digest()?) } else { None };
-            let content = Content { observed: digest.filter(|_| observed), now: digest.filter(|_| now) };
-            let scanned = mark.map(|mark| self.scan(mark, found.path, reading)).transpose()?;
+            let mut source = Source::begin(reading, &mut cost, self.budget, work)?;
+            let fact = source.fact();
+            let content = match self.resumed.wants(&fact) || self.issued.wants(&fact) {
+                true => Some(source.digest()?),
+                false => None,
+            };
+            let scanned = mark.map(|mark| self.scan(mark, found.path, &mut source)).transpose()?;
             Ok((content, scanned))
         });
         let ((content, scanned), fact) = match read {
             Ok(read) => read,
             Err(error) => {
                 self.page.go_back(filled);
+                self.budget = self.budget.saturating_sub(cost.bytes.max(LEAST_FILE));
                 match error {
-                    ToolError::Changing => skipped.changing_files += 1,
-                    // Grown past a limit, or linked, since the walk looked: policy, which is not counted.
-                    ToolError::FileTooLarge | ToolError::NotReadable => {}
+                    ToolError::Changing => work.skipped.changing_files += 1,
+                    ToolError::NotReadable => work.skipped.unreadable_files += 1,
+                    // Grown past the limit since the walk looked: policy, which is not counted.
+                    ToolError::FileTooLarge => {}
                     other => return Err(other),
                 }
                 return Ok(None);
             }
         };
         if let Some(scanned) = scanned {
-            self.budget = scanned.budget;
-            skipped.undecodable_lines += scanned.undecodable;
+            self.budget = scanned.budget.min(self.budget.saturating_sub(LEAST_FILE));
+            work.skipped.undecodable_lines += scanned.undecodable;
             if scanned.ended != Ended::File {
                 self.stopped = Some(Position { file, mark: scanned.mark });
             }
         }
-        Ok(Some(Seen { fingerprint: fact.fingerprint(), content }))
+        Ok(Some(Seen { content, fact }))
     }
 
-    fn scan(&mut self, mark: Mark, path: &str, reading: &mut Reading<'_>) -> Result<Scanned, ToolError> {
+    fn scan(&mut self, mark: Mark, path: &str, source: &mut Source<'_, '_>) -> Result<Scanned, ToolError> {
         let Self { page, buffer, .. } = self;
         let mut scan = Scan {
             finder: &self.finder,
-            read: &mut |offset, buffer| reading.read(offset, buffer),
+            read: &mut |offset, buffer| source.read(offset, buffer),
             take: &mut |line, text| page.push(&Line { path, line, text }),
             buffer,
             mark,
@@ -211,42 +203,16 @@ impl Search<'_> {
     }
 }
 
+/// The state in which a file was read, with a digest of its content where a state wanted one.
+struct Seen {
+    content: Option<[u8; 32]>,
+    fact: Fact,
+}
+
 /// What one pass over a file came to.
 struct Scanned {
     ended: Ended,
     mark: Mark,
     budget: u64,
     undecodable: u64,
-}
-
-/// The state in which a file was read.
-struct Seen {
-    fingerprint: [u8; 56],
-    content: Content,
-}
-
-/// Digests of a file's content, where it was racy at the one time or the other.
-#[derive(Default)]
-struct Content {
-    observed: Option<[u8; 32]>,
-    now: Option<[u8; 32]>,
-}
-
-impl Position {
-    /// Whether pages before this position have read anything of a file.
-    fn searched(&self, file: u64) -> bool {
-        file < self.file || (file == self.file && self.mark != Mark::default())
-    }
-
-    /// `hit` and `broken` share a number: 0 for a line with neither, 1 for a broken one, and so on.
-    fn encode(&self) -> [u64; 6] {
-        let Mark { lines, line_start, offset, hit, broken } = self.mark;
-        let flags = u64::from(broken) | (u64::from(hit.is_some()) << 1);
-        [self.file, lines, line_start, offset, hit.unwrap_or_default(), flags]
-    }
-
-    fn decode([file, lines, line_start, offset, hit, flags]: [u64; 6]) -> Self {
-        let hit = (flags & 2 != 0).then_some(hit);
-        Self { file, mark: Mark { lines, line_start, offset, hit, broken: flags & 1 != 0 } }
-    }
 }

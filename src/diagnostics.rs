@@ -1,0 +1,51 @@
+//! What the server says on standard error while it serves, without ever waiting for a reader.
+//!
+//! A host may leave standard error unread. Lines go to a thread through a short queue; when that is full, they are
+//! dropped, and the calls that caused them go on.
+
+use std::io::{self, Write};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt as _;
+
+/// Lines that wait for a reader.
+const QUEUE: usize = 64;
+
+/// Shows this crate's warnings. rmcp's messages hold whole requests, and with them content.
+pub(crate) fn show_own_warnings() -> io::Result<()> {
+    let (lines, queue) = sync_channel::<Vec<u8>>(QUEUE);
+    std::thread::Builder::new().name("stderr".to_owned()).stack_size(64 * 1024).spawn(move || {
+        while let Ok(line) = queue.recv() {
+            if io::stderr().write_all(&line).is_err() {
+                return;
+            }
+        }
+    })?;
+    let own = Targets::new().with_target("ptc_fs_mcp", tracing::Level::WARN);
+    let layer = tracing_subscriber::fmt::layer().with_writer(Queue(lines)).without_time().with_ansi(false);
+    // There is no other subscriber to be in the way.
+    tracing::subscriber::set_global_default(tracing_subscriber::registry().with(own).with(layer)).ok();
+    Ok(())
+}
+
+struct Queue(SyncSender<Vec<u8>>);
+
+impl<'a> MakeWriter<'a> for Queue {
+    type Writer = &'a Self;
+
+    fn make_writer(&'a self) -> &'a Self {
+        self
+    }
+}
+
+impl Write for &Queue {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.0.try_send(line.to_vec()).ok();
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,157 @@
+//! `read_text_file` of a file that changes under it, or is very large: whole states, and memory that stays flat.
+
+use crate::harness::{DEADLINE, Tree, both_back_ends, sha256};
+use serde_json::json;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant, SystemTime};
+
+const BUSY: &str = "the file is changing; try again";
+
+/// Waits until a file's last change lies so far back that no further write could share its timestamps.
+fn settle(tree: &Tree, path: &str) {
+    let changed = std::fs::metadata(tree.path(path)).unwrap().modified().unwrap();
+    while SystemTime::now().duration_since(changed).unwrap_or_default() < Duration::from_millis(100) {
+        std::thread::yield_now();
+    }
+}
+
+/// Sets a flag when the one side of a test ends, also when it fails.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+both_back_ends! {
+    fn a_page_is_never_a_mix_of_two_states_of_one_length(backend) {
+        let variants = ["a\u{e9}", "b\u{e8}"].map(|text| text.repeat(10_000));
+        let tree = Tree::with(&[("f", &variants[0])]);
+        let (calls, done) = (AtomicUsize::new(0), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let file = File::options().write(true).open(tree.path("f")).unwrap();
+                let (mut writes, mut bursts) = (0_usize, 0);
+                while !done.load(SeqCst) {
+                    // A burst beside a call, then rest until that call ends, so that some calls must succeed. Odd and
+                    // even numbers of writes in turn: it ends on the one variant twice, then on the other.
+                    let before = calls.load(SeqCst);
+                    for _ in 0..1 + bursts % 40 {
+                        file.write_all_at(variants[writes % 2].as_bytes(), 0).unwrap();
+                        writes += 1;
+                    }
+                    bursts += 1;
+                    while calls.load(SeqCst) == before && !done.load(SeqCst) {
+                        std::thread::yield_now();
+                    }
+                }
+                assert!(writes > 100);
+            });
+            let _done = Done(&done);
+            let mut server = tree.serve(backend);
+            let (mut seen, mut arguments, mut joined) = ([0, 0], json!({ "path": "f" }), String::new());
+            let started = Instant::now();
+            while seen.iter().any(|times| *times < 5) || calls.load(SeqCst) < 60 {
+                assert!(started.elapsed() < DEADLINE, "{seen:?} of {calls:?} calls");
+                match server.call("read_text_file", arguments.clone()) {
+                    Ok(page) => {
+                        let text = page.column("text").concat();
+                        assert_eq!(page.hash(), sha256(text.as_bytes()));
+                        joined.push_str(&text);
+                        let which = variants.iter().position(|whole| whole.starts_with(&joined));
+                        seen[which.expect("a page, or pages, of two states")] += 1;
+                        match page.cursor() {
+                            Some(cursor) => arguments["cursor"] = json!(cursor),
+                            None => (arguments, joined) = (json!({ "path": "f" }), String::new()),
+                        }
+                    }
+                    Err(refused) => {
+                        let stale = refused.kind == "stale_cursor" && arguments.get("cursor").is_some();
+                        assert!(stale || refused.text == BUSY, "{refused:?}");
+                        (arguments, joined) = (json!({ "path": "f" }), String::new());
+                    }
+                }
+                calls.fetch_add(1, SeqCst);
+            }
+        });
+    }
+
+    fn a_growing_or_shrinking_file_gives_one_of_its_states(backend) {
+        let whole = "0123456789abcdef".repeat(1_000);
+        let tree = Tree::with(&[("f", "")]);
+        let (calls, done) = (AtomicUsize::new(0), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let file = File::options().write(true).open(tree.path("f")).unwrap();
+                let mut length = 0;
+                while !done.load(SeqCst) {
+                    let before = calls.load(SeqCst);
+                    for _ in 0..8 {
+                        length = (length + 160) % whole.len();
+                        match length {
+                            // Shrinks to nothing, then grows piece by piece.
+                            0..160 => file.set_len(0).unwrap(),
+                            _ => file.write_all_at(&whole.as_bytes()[..length], 0).unwrap(),
+                        }
+                    }
+                    while calls.load(SeqCst) == before && !done.load(SeqCst) {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+            let _done = Done(&done);
+            let mut server = tree.serve(backend);
+            let mut lengths = std::collections::BTreeSet::new();
+            let started = Instant::now();
+            while lengths.len() < 10 {
+                assert!(started.elapsed() < DEADLINE, "{lengths:?}");
+                match server.call("read_text_file", json!({ "path": "f" })) {
+                    Ok(page) => {
+                        let text = page.column("text").concat();
+                        assert!(whole.starts_with(&text), "{} bytes of no state", text.len());
+                        assert_eq!(page.hash(), sha256(text.as_bytes()));
+                        lengths.insert(text.len());
+                    }
+                    Err(refused) => assert_eq!(refused.text, BUSY),
+                }
+                calls.fetch_add(1, SeqCst);
+            }
+        });
+    }
+
+    fn a_sparse_file_of_8_gigabytes_answers_at_once_in_flat_memory(backend) {
+        let tree = Tree::with(&[("small", "x")]);
+        let file = File::create(tree.path("big")).unwrap();
+        file.set_len(8 << 30).unwrap();
+        settle(&tree, "big");
+        let mut server = tree.serve(backend);
+        server.ok("read_text_file", json!({ "path": "small" }));
+        let (resident, descriptors) = (server.resident(), server.descriptors());
+        let mut arguments = json!({ "path": "big" });
+        let mut offset = 0;
+        for _ in 0..10 {
+            let page = server.ok("read_text_file", arguments.clone());
+            let text = page.column("text").concat();
+            assert!(!text.is_empty() && text.bytes().all(|byte| byte == 0));
+            assert_eq!(page.column("byte_offset")[0], offset.to_string());
+            offset += text.len();
+            arguments["cursor"] = json!(page.cursor().expect("there is more"));
+        }
+        let grown = server.resident().saturating_sub(resident);
+        assert!(grown < 16 << 20, "{grown} bytes more");
+        assert_eq!(server.descriptors(), descriptors);
+    }
+
+    fn a_file_that_was_removed_after_its_first_page_is_not_readable(backend) {
+        let tree = Tree::new();
+        tree.write("f", "x".repeat(20_000));
+        let mut server = tree.serve(backend);
+        let page = server.ok("read_text_file", json!({ "path": "f" }));
+        std::fs::remove_file(tree.path("f")).unwrap();
+        let next = json!({ "path": "f", "cursor": page.cursor().unwrap() });
+        assert_eq!(server.refused("read_text_file", next), "path is not a readable regular file");
+    }
+}
