@@ -391,6 +391,7 @@ fn no_environment_variable_changes_anything() {
     }
     let variables = [
         ("TOKIO_WORKER_THREADS", "0"),
+        ("RUST_MIN_STACK", "99999999999999999"),
         ("RUST_LOG", "trace"),
         ("RUST_BACKTRACE", "full"),
         ("PORT", "1"),

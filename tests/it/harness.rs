@@ -529,6 +529,33 @@ impl Drop for Server {
     }
 }
 
+/// Something mounted, and unmounted again whatever happens. Needs root.
+pub struct Mounted(PathBuf);
+
+impl Mounted {
+    pub fn new(arguments: &[&str], from: &Path, at: PathBuf) -> Self {
+        let status = Command::new("mount").args(arguments).arg(from).arg(&at).status().unwrap();
+        assert!(status.success(), "mount {arguments:?} {from:?} {at:?}");
+        Self(at)
+    }
+
+    pub fn bind(from: &Path, at: PathBuf) -> Self {
+        Self::new(&["--bind"], from, at)
+    }
+
+    pub fn tmpfs(at: PathBuf) -> Self {
+        Self::new(&["-t", "tmpfs"], Path::new("none"), at)
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        // Lazily: a server that a failed test leaves behind may still hold it.
+        let unmounted = Command::new("umount").arg("-l").arg(&self.0).status().is_ok_and(|status| status.success());
+        assert!(unmounted || std::thread::panicking(), "{:?} stays mounted", self.0);
+    }
+}
+
 /// Whether the test runs as root. Where it does not, a test that needs root says so and stops; `CI` forbids that.
 pub fn is_root() -> bool {
     let root =

@@ -19,6 +19,7 @@
 //! | `schemas` | the published schemas, and that the tools keep to them |
 //! | `lines` | what one line of input can be, and its exact answer |
 //! | `lifecycle` | calls in flight, cancellation, the end |
+//! | `streams` | hosts that read late, not at all, or without blocking |
 //! | `cli` | options and start-up errors |
 //! | `globs` | which patterns are refused, with what advice |
 //! | `call` | the `call` command |
@@ -58,6 +59,7 @@ mod scale;
 mod schemas;
 mod search_files;
 mod search_text;
+mod streams;
 mod write;
 mod write_faults;
 mod write_kept;

@@ -2,8 +2,9 @@
 
 use crate::harness::{Refusal, Server, Success, Tree, both_back_ends, is_root, sha256};
 use serde_json::{Value, json};
+use std::io::BufRead as _;
 use std::os::unix::net::UnixListener;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 const NOT_READABLE: &str = "path is not a readable regular file";
 const NOT_SERVED: &str = "path is not served by this root";
@@ -43,6 +44,16 @@ fn is_read_exactly(server: &mut Server, path: &str, content: &str, limit: Option
     assert_eq!(offset, content.len());
     pages
 }
+
+/// Holds a write lease on a file until its input ends.
+const HOLDER: &str = "
+import fcntl, signal, sys
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+file = open(sys.argv[1], 'r+')
+fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+print('held', flush=True)
+sys.stdin.read()
+";
 
 both_back_ends! {
     fn an_empty_file_is_one_page_without_items(backend) {
@@ -240,5 +251,34 @@ both_back_ends! {
             assert_eq!(read(&mut server, name).unwrap_err(), refusal(NOT_READABLE, "not_readable"));
         }
         assert_eq!(server.text("single"), "x");
+    }
+
+    fn an_invalid_byte_that_belongs_to_the_next_page_leaves_this_one_alone(backend) {
+        let tree = Tree::new();
+        // Every byte takes 13 in the result, so that a page holds one chunk of them.
+        tree.write("f", [vec![1; 4000], vec![0xff]].concat());
+        let mut server = tree.serve(backend);
+        let page = server.ok("read_text_file", json!({ "path": "f" }));
+        assert_eq!(page.column("text"), ["\u{1}".repeat(2048)]);
+        let next = json!({ "path": "f", "cursor": page.cursor().unwrap() });
+        assert_eq!(server.refused("read_text_file", next), "file is not valid UTF-8");
+    }
+
+    fn a_file_that_a_lease_holds_is_busy_and_ends_no_search(backend) {
+        let tree = Tree::with(&[("held", "needle"), ("free", "needle")]);
+        let held = tree.path("held");
+        let mut python = std::process::Command::new("python3");
+        python.args(["-c", HOLDER]).arg(&held).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut python = python.spawn().unwrap();
+        let mut line = String::new();
+        std::io::BufReader::new(python.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "held\n");
+        let mut server = tree.serve(backend);
+        let page = server.ok("search_text", json!({ "query": "needle" }));
+        assert_eq!((page.column("path"), page.skipped()), (vec!["free".to_owned()], &json!({ "changing_files": 1 })));
+        assert_eq!(server.refused("read_text_file", json!({ "path": "held" })), "the file is changing; try again");
+        drop(python.stdin.take());
+        assert!(python.wait().unwrap().success());
+        assert_eq!(server.text("held"), "needle");
     }
 }

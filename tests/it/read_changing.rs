@@ -3,7 +3,9 @@
 use crate::harness::{DEADLINE, Tree, both_back_ends, sha256};
 use serde_json::json;
 use std::fs::File;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::FileExt as _;
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -25,6 +27,35 @@ impl Drop for Done<'_> {
         self.0.store(true, SeqCst);
     }
 }
+
+/// Flips the first byte of a file through a mapping as fast as it can, between one line of input and the next.
+const FLIPPER: &str = r#"
+import mmap, sys, threading
+file = open(sys.argv[1], 'r+b')
+view = mmap.mmap(file.fileno(), 0)
+go, still, moving = threading.Event(), threading.Event(), threading.Event()
+def flip():
+    while True:
+        still.set()
+        go.wait()
+        still.clear()
+        while go.is_set():
+            view[0] = 97
+            moving.set()
+            if go.is_set():
+                view[0] = 98
+threading.Thread(target=flip, daemon=True).start()
+for line in sys.stdin:
+    if line == 'go\n':
+        still.clear()
+        moving.clear()
+        go.set()
+        moving.wait()
+    else:
+        go.clear()
+        still.wait()
+    print('done', flush=True)
+"#;
 
 both_back_ends! {
     fn a_page_is_never_a_mix_of_two_states_of_one_length(backend) {
@@ -153,5 +184,44 @@ both_back_ends! {
         std::fs::remove_file(tree.path("f")).unwrap();
         let next = json!({ "path": "f", "cursor": page.cursor().unwrap() });
         assert_eq!(server.refused("read_text_file", next), "path is not a readable regular file");
+    }
+
+    fn a_byte_flipped_through_a_mapping_is_bound_as_it_was_shown(backend) {
+        let tree = Tree::with(&[("f", &"a".repeat(8192))]);
+        let mut python = std::process::Command::new("python3");
+        python.args(["-c", FLIPPER]).arg(tree.path("f")).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut python = python.spawn().unwrap();
+        let (mut orders, mut answers) = (python.stdin.take().unwrap(), BufReader::new(python.stdout.take().unwrap()).lines());
+        let mut order = |word: &str| {
+            writeln!(orders, "{word}").unwrap();
+            assert_eq!(answers.next().unwrap().unwrap(), "done");
+        };
+        let mut server = tree.serve(backend);
+        let (mut accepted, mut stale) = (0, 0);
+        // Rounds enough for both outcomes, also on a machine that runs the one process before the other.
+        for round in 0..2000 {
+            if round >= 60 && accepted > 0 && stale > 0 {
+                break;
+            }
+            order("go");
+            let Ok(page) = server.call("read_text_file", json!({ "path": "f", "limit": 1 })) else { continue };
+            order("stop");
+            let now = tree.read("f")[0];
+            let shown = page.column("text")[0].as_bytes()[0];
+            match server.call("read_text_file", json!({ "path": "f", "limit": 1, "cursor": page.cursor().unwrap() })) {
+                Ok(_) => {
+                    assert_eq!(shown, now, "the page showed one state and its cursor holds the other");
+                    accepted += 1;
+                }
+                Err(refusal) => {
+                    assert_eq!(refusal.kind, "stale_cursor");
+                    assert_ne!(shown, now, "nothing changed");
+                    stale += 1;
+                }
+            }
+        }
+        drop(orders);
+        assert!(python.wait().unwrap().success());
+        assert!(accepted > 0 && stale > 0, "{accepted} accepted, {stale} stale");
     }
 }

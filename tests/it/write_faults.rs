@@ -4,12 +4,12 @@
 //! `strace` attaches to a running server and makes the n-th call of one kind fail, or kills the process before it. Its
 //! counts are per thread, and only a thread that works for a tool makes calls of these kinds once the server is up.
 
-use crate::harness::{Backend, DEADLINE, Refusal, Server, Success, Tree, both_back_ends, is_root};
+use crate::harness::{Backend, DEADLINE, Mounted, Refusal, Server, Success, Tree, both_back_ends, is_root};
 use crate::write::{refusal, serve_after, write};
 use serde_json::json;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
 
@@ -200,26 +200,6 @@ fn every_call_kills_once(backend: Backend, replace: bool) -> usize {
     killed
 }
 
-/// A memory filesystem in the place of a tree's root, unmounted on drop.
-struct Mounted(PathBuf);
-
-impl Mounted {
-    fn over(tree: &Tree, options: &str) -> Self {
-        let guard = Self(tree.root());
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", options, "none"]).arg(tree.root());
-        assert!(mount.status().unwrap().success());
-        guard
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        // Lazily: a server that a failed test leaves behind still holds the root.
-        Command::new("umount").arg("-l").arg(&self.0).status().ok();
-    }
-}
-
 both_back_ends! {
     fn a_failing_call_leaves_the_old_file_whole_or_the_new_one(backend) {
         if !is_root() {
@@ -306,7 +286,7 @@ both_back_ends! {
             return;
         }
         let tree = Tree::new();
-        let mounted = Mounted::over(&tree, "size=128k,mode=755");
+        let mounted = Mounted::new(&["-t", "tmpfs", "-o", "size=128k,mode=755"], Path::new("none"), tree.root());
         tree.write("a", old());
         tree.write("ballast", vec![b'x'; 80 * 1024]);
         let mut server = tree.serve(backend);
@@ -328,7 +308,7 @@ both_back_ends! {
             return;
         }
         let tree = Tree::new();
-        let mounted = Mounted::over(&tree, "size=1m,nr_inodes=3,mode=755");
+        let mounted = Mounted::new(&["-t", "tmpfs", "-o", "size=1m,nr_inodes=3,mode=755"], Path::new("none"), tree.root());
         tree.write("a", "old");
         tree.write("b", "old");
         let mut server = tree.serve(backend);

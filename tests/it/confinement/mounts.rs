@@ -1,36 +1,9 @@
 //! Mount points below the root: not crossed unless the operator says so. Setting one up needs root.
 
 use super::{NOT_READABLE, empty_page, nothing_is_at, nothing_is_written_at, still_usable};
-use crate::harness::{Tree, both_back_ends, is_root};
+use crate::harness::{Mounted, Tree, both_back_ends, is_root};
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-
-/// A mount, taken away on drop.
-struct Mounted(PathBuf);
-
-impl Mounted {
-    fn new(arguments: &[&str], from: &Path, at: PathBuf) -> Self {
-        let status = Command::new("mount").args(arguments).arg(from).arg(&at).status().unwrap();
-        assert!(status.success(), "mount {arguments:?} {from:?} {at:?}");
-        Self(at)
-    }
-
-    fn bind(from: &Path, at: PathBuf) -> Self {
-        Self::new(&["--bind"], from, at)
-    }
-
-    fn tmpfs(at: PathBuf) -> Self {
-        Self::new(&["-t", "tmpfs"], Path::new("tmpfs"), at)
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let unmounted = Command::new("umount").arg("-l").arg(&self.0).status().is_ok_and(|status| status.success());
-        assert!(unmounted || std::thread::panicking(), "{:?} stays mounted", self.0);
-    }
-}
 
 /// A root with an empty directory `d/m` and an empty file `f.txt`, and a source beside it.
 fn tree() -> (Tree, PathBuf) {
@@ -126,6 +99,22 @@ both_back_ends! {
         let names = tree.serve(backend).all("list_directory", json!({}), "name");
         assert!(names.contains(&"f.txt".to_owned()));
         nothing_is_at(&mut tree.serve_with(backend, &["--include", "**", "--max-file-bytes", "1000000"]), "f.txt");
+    }
+
+    fn a_kernel_filesystem_below_the_root_is_not_served_even_where_mounts_are_allowed(backend) {
+        if !is_root() {
+            return;
+        }
+        let (tree, _) = tree();
+        let _mounted = Mounted::new(&["-t", "proc"], Path::new("proc"), tree.path("d/m"));
+        let _bound = Mounted::bind(Path::new("/proc/version"), tree.path("f.txt"));
+        assert!(!tree.read("d/m/version").is_empty() && !tree.read("f.txt").is_empty());
+        let mut server = tree.serve_with(backend, SERVED);
+        for path in ["d/m/version", "d/m/self/environ", "f.txt"] {
+            assert_eq!(server.refused("read_text_file", json!({ "path": path })), NOT_READABLE);
+        }
+        let page = server.ok("search_text", json!({ "query": "i" }));
+        assert_eq!((page.column("path"), page.skipped()), (vec!["ok.txt".to_owned()], &json!({ "mount_points": 2 })));
     }
 
     fn a_file_mounted_below_the_root_is_served_where_mounts_are_allowed(backend) {

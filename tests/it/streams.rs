@@ -1,0 +1,139 @@
+//! The two ends of the connection, in the hands of a host that reads late, not at all, or without blocking.
+
+use crate::harness::{DEADLINE, Mounted, Tree, binary, is_root};
+use rustix::fs::OFlags;
+use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+fn call(id: usize, tool: &str, arguments: &Value) -> String {
+    let params = json!({
+        "name": tool,
+        "arguments": arguments,
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        },
+    });
+    json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }).to_string()
+}
+
+fn server(tree: &Tree) -> Command {
+    let mut command = binary();
+    command.arg("--root").arg(tree.root()).args(["--include", "**"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Ends with the test, whatever happens.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+fn resident(child: &Child) -> u64 {
+    let statm = std::fs::read_to_string(format!("/proc/{}/statm", child.id())).unwrap();
+    statm.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
+/// Until so many bytes stand in the pipe of the output.
+fn until_written(output: &impl std::os::fd::AsFd, bytes: u64) {
+    let started = Instant::now();
+    while rustix::io::ioctl_fionread(output).unwrap() < bytes {
+        assert!(started.elapsed() < DEADLINE, "the output stays empty");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn requests_whose_answers_nobody_reads_wait_in_bounded_memory_and_are_all_answered() {
+    const REQUESTS: usize = 3000;
+    let tree = Tree::with(&[("f", &"x".repeat(16_000))]);
+    let requests: String = (0..REQUESTS).map(|id| call(id, "read_text_file", &json!({ "path": "f" })) + "\n").collect();
+    let file = tree.above().join("requests");
+    std::fs::write(&file, requests).unwrap();
+    // From a file, so that the input has ended before anything is read.
+    let mut child = Running(server(&tree).stdin(std::fs::File::open(&file).unwrap()).spawn().unwrap());
+    let stdout = child.0.stdout.take().unwrap();
+    until_written(&stdout, 60_000);
+    let before = resident(&child.0);
+    assert!(before < 40_000_000, "{before} bytes while nobody reads");
+    let mut answered = vec![false; REQUESTS];
+    for line in BufReader::new(stdout).lines() {
+        let answer: Value = serde_json::from_str(&line.unwrap()).expect("every line is whole");
+        let id = usize::try_from(answer["id"].as_u64().unwrap()).unwrap();
+        assert_eq!(answer["result"]["isError"], false);
+        assert!(!std::mem::replace(&mut answered[id], true), "{id} is answered once");
+    }
+    assert!(answered.iter().all(|answered| *answered));
+    assert_eq!(child.0.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn standard_input_and_output_may_be_non_blocking() {
+    let tree = Tree::with(&[("f", &"x".repeat(16_000))]);
+    let (input, mut requests) = std::io::pipe().unwrap();
+    let (answers, output) = std::io::pipe().unwrap();
+    for end in [std::os::fd::AsFd::as_fd(&input), std::os::fd::AsFd::as_fd(&output)] {
+        rustix::fs::fcntl_setfl(end, rustix::fs::fcntl_getfl(end).unwrap() | OFlags::NONBLOCK).unwrap();
+    }
+    let mut child = Running(server(&tree).stdin(input).stdout(output).spawn().unwrap());
+    let mut lines = BufReader::new(answers).lines();
+    for id in 0..3 {
+        // Between two requests the input has nothing to give.
+        writeln!(requests, "{}", call(id, "list_directory", &json!({}))).unwrap();
+        let answer: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        assert_eq!(answer["id"], id);
+    }
+    // And here the output has no room for what is answered.
+    for id in 0..20 {
+        writeln!(requests, "{}", call(id, "read_text_file", &json!({ "path": "f" }))).unwrap();
+    }
+    drop(requests);
+    let rest: Vec<Value> = lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
+    assert_eq!(rest.len(), 20);
+    assert_eq!(child.0.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_host_that_closes_the_output_gets_nothing_more_done() {
+    let tree = Tree::new();
+    let mut child = Running(server(&tree).spawn().unwrap());
+    let mut requests = child.0.stdin.take().unwrap();
+    drop(child.0.stdout.take());
+    // The first answer meets the closed output. What is asked later is not done; the process ends by itself.
+    let mut name = 0;
+    while child.0.try_wait().unwrap().is_none() {
+        let write = call(name, "write_text_file", &json!({ "path": format!("f{name}"), "content": "x" }));
+        if writeln!(requests, "{write}").is_err() {
+            break;
+        }
+        name += 1;
+    }
+    assert_eq!(child.0.wait().unwrap().code(), Some(0));
+    assert!(tree.names().len() <= 64 + 8, "{} files of {name}", tree.names().len());
+}
+
+#[test]
+fn standard_error_may_be_left_unread() {
+    if !is_root() {
+        return;
+    }
+    let tree = Tree::new();
+    let _mounted = Mounted::new(&["-t", "tmpfs", "-o", "ro"], std::path::Path::new("none"), tree.root());
+    let mut child = Running(server(&tree).spawn().unwrap());
+    let mut requests = child.0.stdin.take().unwrap();
+    let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
+    for id in 0..3000 {
+        writeln!(requests, "{}", call(id, "write_text_file", &json!({ "path": "f", "content": "x" }))).unwrap();
+        let answer: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        assert_eq!(answer["result"]["content"][0]["text"], "write failed");
+    }
+    let unread = rustix::io::ioctl_fionread(child.0.stderr.as_ref().unwrap()).unwrap();
+    assert!(unread > 40_000, "the pipe is as good as full: {unread}");
+}
