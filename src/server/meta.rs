@@ -30,22 +30,22 @@ pub(super) fn check(meta: &RequestMetaObject) -> Result<(), ErrorData> {
             return Err(unsupported("unsupported protocol version", version));
         }
         Some(Value::String(_)) => {}
-        _ => return Err(malformed(VERSION)),
+        _ => return Err(needs(VERSION, "a string")),
     }
     if meta.client_capabilities().is_none() {
-        return Err(malformed(CAPABILITIES));
+        return Err(needs(CAPABILITIES, "an object"));
     }
     if meta.contains_key(CLIENT_INFO) && meta.client_info().is_none() {
-        return Err(malformed(CLIENT_INFO));
+        return Err(needs(CLIENT_INFO, "an object with name and version"));
     }
     if meta.contains_key(LOG_LEVEL) && meta.log_level().is_none() {
-        return Err(malformed(LOG_LEVEL));
+        return Err(needs(LOG_LEVEL, "a level such as info"));
     }
     Ok(())
 }
 
-fn malformed(key: &str) -> ErrorData {
-    ErrorData::invalid_params(format!("_meta is missing {key}, or it is malformed"), None)
+fn needs(key: &str, what: &str) -> ErrorData {
+    ErrorData::invalid_params(format!("params._meta needs {key} to be {what}"), None)
 }
 
 fn unsupported(text: &'static str, requested: &str) -> ErrorData {

@@ -17,7 +17,7 @@ pub(super) const TOOL: Tool = Tool {
     title: "List directory",
     description: "Lists the files and directories directly inside one directory, sorted by name. Use it to find your \
                   way; use search_files to find a file by name anywhere. A directory is listed only if something \
-                  served lies beneath it. A path that is missing or not served gives an empty page. If next_cursor is \
+                  served lies beneath it. A path that is missing, not served, or a file gives an empty page. If next_cursor is \
                   not null, call again with it as cursor.",
     writes: false,
     arguments: &["path", "cursor", "limit"],

@@ -21,15 +21,15 @@ pub(super) const TOOL: Tool = Tool {
     name: NAME,
     title: "Read text file",
     description: "Reads one UTF-8 text file exactly, in chunks of at most 2048 bytes; joined over all pages, the text \
-                  of the chunks is the file, byte for byte. Refuses a page that is not valid UTF-8, and everything \
-                  that is not a regular file. If next_cursor is not null, call again with it as cursor; if the file \
+                  of the chunks is the file, byte for byte. A page holds about 16 KB. Refuses a page that is not valid \
+                  UTF-8, and a path that is missing or is no regular file. If next_cursor is not null, call again with it as cursor; if the file \
                   changed in between, that call says so: start again without a cursor.",
     writes: false,
     arguments: &["path", "cursor", "limit"],
     input: |_| {
         let own = json!({ "path": schema::string("File, relative to the root, such as src/main.rs.") });
         schema::closed(
-            schema::reader(own, "Most chunks wanted; a page holds 8 unless the server is set up otherwise."),
+            schema::reader(own, "Most chunks wanted; more than a page holds (usually 8) is what it holds."),
             &["path"],
         )
     },

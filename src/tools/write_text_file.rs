@@ -15,9 +15,9 @@ const MAX_NAME: usize = 255;
 pub(super) const TOOL: Tool = Tool {
     name: "write_text_file",
     title: "Write text file",
-    description: "Writes one whole text file directly in the root: creates it, or replaces all of its content at a \
-                  stroke. path is a bare name in lower case, such as notes.md; a name that could not be read back is \
-                  refused. A refusal changes nothing. To change part of a file, read all of it first and write all of \
+    description: "Writes one whole text file directly in the root: creates it, or replaces all of its content \
+                  atomically. path is a bare name in lower case, such as notes.md, and cannot name a subdirectory; a \
+                  name that the server does not serve is refused. A refusal changes nothing. To change part of a file, read all of it first and write all of \
                   it back.",
     writes: true,
     arguments: &["path", "content"],
@@ -25,7 +25,7 @@ pub(super) const TOOL: Tool = Tool {
         let properties = json!({
             "path": {
                 "type": "string",
-                "description": "One basename: a lower-case letter or digit, then letters, digits, dots, underscores or hyphens.",
+                "description": "One basename: a lower-case letter or digit, then lower-case letters, digits, dots, underscores or hyphens.",
                 "minLength": 1,
                 "maxLength": MAX_NAME,
             },

@@ -567,6 +567,16 @@ pub fn is_root() -> bool {
     root
 }
 
+/// Whether a program that a test drives is here. Where it is not, the test says so and stops; `CI` forbids that.
+pub fn has(program: &str) -> bool {
+    let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    if !found {
+        assert!(std::env::var_os("CI").is_none(), "this test needs {program}, and CI runs all tests");
+        eprintln!("skipped: needs {program}");
+    }
+    found
+}
+
 /// `sha256:` of the bytes, computed apart from the server's code.
 pub fn sha256(bytes: &[u8]) -> String {
     let mut child = Command::new("sha256sum").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

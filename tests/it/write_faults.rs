@@ -4,7 +4,7 @@
 //! `strace` attaches to a running server and makes the n-th call of one kind fail, or kills the process before it. Its
 //! counts are per thread, and only a thread that works for a tool makes calls of these kinds once the server is up.
 
-use crate::harness::{Backend, DEADLINE, Mounted, Refusal, Server, Success, Tree, both_back_ends, is_root};
+use crate::harness::{Backend, DEADLINE, Mounted, Refusal, Server, Success, Tree, both_back_ends, has, is_root};
 use crate::write::{refusal, serve_after, write};
 use serde_json::json;
 use std::io::{BufRead as _, BufReader};
@@ -202,35 +202,35 @@ fn every_call_kills_once(backend: Backend, replace: bool) -> usize {
 
 both_back_ends! {
     fn a_failing_call_leaves_the_old_file_whole_or_the_new_one(backend) {
-        if !is_root() {
+        if !is_root() || !has("strace") {
             return;
         }
         assert!(every_call_fails_once(backend, "EIO", true) > 12, "failures were injected");
     }
 
     fn a_failing_call_of_a_first_write_leaves_nothing_or_the_whole_file(backend) {
-        if !is_root() {
+        if !is_root() || !has("strace") {
             return;
         }
         assert!(every_call_fails_once(backend, "ENOSPC", false) > 6, "failures were injected");
     }
 
     fn a_kill_between_two_calls_leaves_the_old_file_whole_or_the_new_one(backend) {
-        if !is_root() {
+        if !is_root() || !has("strace") {
             return;
         }
         assert!(every_call_kills_once(backend, true) > 12, "it was killed");
     }
 
     fn a_kill_between_two_calls_of_a_first_write_leaves_nothing_or_the_whole_file(backend) {
-        if !is_root() {
+        if !is_root() || !has("strace") {
             return;
         }
         assert!(every_call_kills_once(backend, false) > 6, "it was killed");
     }
 
     fn a_failed_flush_of_the_file_writes_nothing_and_one_of_the_directory_says_so(backend) {
-        if !is_root() {
+        if !is_root() || !has("strace") {
             return;
         }
         for before in [None, Some(old())] {
@@ -255,7 +255,7 @@ both_back_ends! {
     }
 
     fn a_filesystem_without_nameless_files_is_written_all_the_same(backend) {
-        if !is_root() {
+        if !is_root() || !has("strace") {
             return;
         }
         for before in [None, Some(old())] {
@@ -282,7 +282,7 @@ both_back_ends! {
     }
 
     fn a_full_disk_leaves_the_old_content_and_no_name(backend) {
-        if !is_root() {
+        if !is_root() || !has("strace") {
             return;
         }
         let tree = Tree::new();
@@ -304,7 +304,7 @@ both_back_ends! {
     }
 
     fn a_filesystem_without_a_free_inode_leaves_the_old_content_and_no_name(backend) {
-        if !is_root() {
+        if !is_root() || !has("strace") {
             return;
         }
         let tree = Tree::new();
@@ -365,7 +365,7 @@ both_back_ends! {
     }
 
     fn a_leftover_older_than_a_minute_is_swept_and_nothing_else_is(backend) {
-        if !is_root() {
+        if !is_root() || !has("strace") {
             return;
         }
         let leftover = format!(".ptc-fs-mcp-{}", "0123456789abcdef".repeat(2));
