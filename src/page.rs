@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 /// Kept free for all of a result but its items: a cursor (twice, about 300 characters), the hash (twice), the counts
 /// of what was left out, the server's name, and the frame around them. A test measures the longest.
-const RESERVED: usize = 2_500;
+pub(crate) const RESERVED: usize = 2_500;
 
 /// Most items of a page; `read_text_file` has its own, smaller number.
 pub(crate) const MAX_ITEMS: u64 = 200;

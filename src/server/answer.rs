@@ -105,3 +105,31 @@ fn object(schema: Value) -> JsonObject {
         _ => JsonObject::new(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cursor::{Cursor, Key};
+    use crate::page::{Page, RESERVED};
+    use crate::root::Skipped;
+
+    #[test]
+    fn everything_but_the_items_fits_what_a_page_keeps_free() {
+        let longest = Cursor { scope: [0; 32], state: [0; 32], observed: 0, position: vec![0; 8] };
+        let cursor = Key::random().unwrap().seal(&longest);
+        let skipped = Skipped {
+            unreadable_directories: u64::MAX,
+            unreadable_files: u64::MAX,
+            too_deep_directories: u64::MAX,
+            mount_points: u64::MAX,
+            folding_directories: u64::MAX,
+            unrepresentable_names: u64::MAX,
+            undecodable_lines: u64::MAX,
+            changing_files: u64::MAX,
+            vanished_files: u64::MAX,
+        };
+        let reply = Reply::page(Page::new(48_000, 1), Some(cursor), skipped);
+        let result = serde_json::to_string(&tool_result(Ok(reply))).unwrap();
+        assert!((1_000..=RESERVED).contains(&result.len()), "{}", result.len());
+    }
+}

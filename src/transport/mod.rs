@@ -45,8 +45,8 @@ pub struct Lines {
     streams: Option<Streams>,
     ids: Arc<Mutex<Ids>>,
     rooms: Arc<Semaphore>,
-    /// A line that waits for its rooms.
-    next: Option<Line>,
+    /// A request, or the refusal of a line, that waits for its rooms, and how many these are.
+    next: Option<(Message, u32)>,
 }
 
 impl Lines {
@@ -71,16 +71,11 @@ impl Lines {
         }
     }
 
-    /// The message that a line is for the server, if it is one.
-    fn take(&self, line: &Line, room: OwnedSemaphorePermit) -> Option<RxJsonRpcMessage<RoleServer>> {
-        let message = match line {
-            Line::Whole(bytes) => classify(bytes),
-            Line::TooLong => Message::Refused(Refusal::too_long()),
-        };
+    /// The message for the server that something is which has its room by now.
+    fn admit(&self, message: Message, room: OwnedSemaphorePermit) -> Option<RxJsonRpcMessage<RoleServer>> {
         match message {
-            Message::Ignored => None,
+            Message::Ignored | Message::Notification { .. } => None,
             Message::Refused(refusal) => self.refuse(&refusal, room),
-            Message::Notification { method, params } => self.notification(&method, params),
             Message::Request { id, method, params } => {
                 let Some(request) = request(method, params) else {
                     return self.refuse(&Refusal::params(id), room);
@@ -163,6 +158,13 @@ fn request(method: String, mut params: Option<Value>) -> Option<ClientRequest> {
     Some(ClientRequest::CustomRequest(request))
 }
 
+fn classified(line: &Line) -> Message {
+    match line {
+        Line::Whole(bytes) => classify(bytes),
+        Line::TooLong => Message::Refused(Refusal::too_long()),
+    }
+}
+
 /// The rooms that a line takes.
 fn rooms(line: &Line) -> u32 {
     match line {
@@ -189,22 +191,32 @@ impl Transport<RoleServer> for Lines {
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
             let streams = self.streams.as_mut()?;
-            if self.next.is_none() {
-                self.next = tokio::select! {
-                    line = streams.lines.recv() => Some(line?),
+            if let Some((_, rooms)) = &self.next {
+                let room = tokio::select! {
+                    room = Arc::clone(&self.rooms).acquire_many_owned(*rooms) => room.ok()?,
                     // Nobody reads the answers: what is asked from here on is not done.
                     () = streams.messages.closed() => return None,
                 };
+                if let Some((message, _)) = self.next.take()
+                    && let Some(message) = self.admit(message, room)
+                {
+                    return Some(message);
+                }
+                continue;
             }
-            let rooms = self.next.as_ref().map_or(1, rooms);
-            let room = tokio::select! {
-                room = Arc::clone(&self.rooms).acquire_many_owned(rooms) => room.ok()?,
+            let line = tokio::select! {
+                line = streams.lines.recv() => line?,
                 () = streams.messages.closed() => return None,
             };
-            if let Some(line) = self.next.take()
-                && let Some(message) = self.take(&line, room)
-            {
-                return Some(message);
+            match classified(&line) {
+                Message::Ignored => {}
+                // It is never answered, so it needs no room, and may even give one back.
+                Message::Notification { method, params } => {
+                    if let Some(message) = self.notification(&method, params) {
+                        return Some(message);
+                    }
+                }
+                message => self.next = Some((message, rooms(&line))),
             }
         }
     }

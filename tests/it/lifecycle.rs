@@ -139,6 +139,17 @@ fn cancelled_calls_give_back_what_they_hold() {
 }
 
 #[test]
+fn calls_that_take_all_the_room_there_is_can_be_cancelled() {
+    let tree = tree();
+    let mut server = serve(&tree);
+    let ids: Vec<Value> = (0..64).map(|number| json!(format!("c{number}"))).collect();
+    ids.iter().for_each(|id| server.send_line(&endless(id)));
+    ids.iter().for_each(|id| server.send_line(&cancel(id)));
+    listing(&mut server, &json!("after"));
+    ended_well(&server.end());
+}
+
+#[test]
 fn a_call_that_waits_for_others_can_be_cancelled_too() {
     let tree = tree();
     let mut server = serve(&tree);
