@@ -13,7 +13,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 const QUEUE: usize = 64;
 
 /// Shows this crate's warnings. rmcp's messages hold whole requests, and with them content.
-pub(crate) fn show_own_warnings() -> io::Result<()> {
+pub(crate) fn show_own_warnings() -> io::Result<Queue> {
     let (lines, queue) = sync_channel::<Vec<u8>>(QUEUE);
     std::thread::Builder::new().name("stderr".to_owned()).stack_size(64 * 1024).spawn(move || {
         while let Ok(line) = queue.recv() {
@@ -23,13 +23,21 @@ pub(crate) fn show_own_warnings() -> io::Result<()> {
         }
     })?;
     let own = Targets::new().with_target("ptc_fs_mcp", tracing::Level::WARN);
-    let layer = tracing_subscriber::fmt::layer().with_writer(Queue(lines)).without_time().with_ansi(false);
+    let layer = tracing_subscriber::fmt::layer().with_writer(Queue(lines.clone())).without_time().with_ansi(false);
     // There is no other subscriber to be in the way.
     tracing::subscriber::set_global_default(tracing_subscriber::registry().with(own).with(layer)).ok();
-    Ok(())
+    Ok(Queue(lines))
 }
 
-struct Queue(SyncSender<Vec<u8>>);
+/// Lines on their way to standard error.
+pub(crate) struct Queue(SyncSender<Vec<u8>>);
+
+impl Queue {
+    /// Says a line, or drops it.
+    pub(crate) fn say(&self, line: &str) {
+        self.0.try_send(format!("{line}\n").into_bytes()).ok();
+    }
+}
 
 impl<'a> MakeWriter<'a> for Queue {
     type Writer = &'a Self;

@@ -22,17 +22,21 @@ const SIGXFSZ: i32 = 25;
 const STACK: usize = 2 << 20;
 
 fn main() -> ExitCode {
-    // A panic's message may quote what the code was working on, so only its place is told.
-    std::panic::set_hook(Box::new(|panic| {
-        let place = panic.location().map(|place| format!(" in {}, line {}", file_name(place.file()), place.line()));
-        complain(&format!("internal error{}", place.unwrap_or_default()));
-    }));
+    std::panic::set_hook(Box::new(|panic| complain(&place(panic))));
     match run() {
         Ok(code) => code,
         Err(line) => {
             complain(&line);
             ExitCode::from(USAGE)
         }
+    }
+}
+
+/// A panic's message may quote what the code was working on, so only its place is told.
+fn place(panic: &std::panic::PanicHookInfo<'_>) -> String {
+    match panic.location() {
+        Some(place) => format!("internal error in {}, line {}", file_name(place.file()), place.line()),
+        None => "internal error".to_owned(),
     }
 }
 
@@ -80,7 +84,8 @@ fn serve(server: Server) -> std::io::Result<ExitCode> {
     if std::io::stdin().is_terminal() {
         complain("waiting for MCP messages on standard input; a host starts this program by itself (see --help)");
     }
-    diagnostics::show_own_warnings()?;
+    let queue = diagnostics::show_own_warnings()?;
+    std::panic::set_hook(Box::new(move |panic| queue.say(&place(panic))));
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).thread_stack_size(STACK).enable_all().build()?;
     let ended = runtime.block_on(async {

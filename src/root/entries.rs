@@ -72,6 +72,8 @@ impl<'w, 't> Reader<'w, 't> {
             Continue(())
         })?;
         names.sort_unstable_by(|one, two| text.get(one.clone()).cmp(&text.get(two.clone())));
+        // A name that is renamed over while its directory is read may be met twice.
+        names.dedup_by(|one, two| text.get(one.clone()) == text.get(two.clone()));
         Ok(Frame { dir, path: path.to_owned(), text, names, next: 0 })
     }
 

@@ -103,8 +103,8 @@ impl Root {
     /// Opens one directory by its name in a held one, on a descriptor that can be listed.
     pub(super) fn child_directory(&self, parent: &Dir, name: &str) -> Result<Dir, Obstacle> {
         let dir = match self.lookup {
-            Lookup::Openat2 => openat2_directory(parent, name, self.limits.allow_mounts)?,
-            Lookup::Components => self.component_directory(parent, name)?,
+            Lookup::Openat2 => again(|| openat2_directory(parent, name, self.limits.allow_mounts))?,
+            Lookup::Components => again(|| self.component_directory(parent, name))?,
         };
         // Without leave to cross mounts, every directory lies on the root's filesystem, which was judged at the start.
         let filesystem = if self.limits.allow_mounts { filesystem(&dir)? } else { 0 };
@@ -127,16 +127,16 @@ impl Root {
     }
 }
 
-/// `EAGAIN` means that a rename ran beside the lookup; a bounded number of tries is enough for any honest one.
+/// A rename ran beside the lookup (`openat2` says so with `EAGAIN`); a bounded number of tries is enough for any honest
+/// one.
+fn again(lookup: impl Fn() -> Result<Dir, Obstacle>) -> Result<Dir, Obstacle> {
+    const TRIES: usize = 16;
+    (1..TRIES).map(|_| lookup()).find(|result| !matches!(result, Err(Obstacle::Changing))).unwrap_or_else(lookup)
+}
+
 fn openat2_directory(parent: &Dir, name: &str, allow_mounts: bool) -> Result<Dir, Obstacle> {
-    for _ in 0..16 {
-        match rustix::fs::openat2(parent, name, directory_flags(), Mode::empty(), confined(allow_mounts)) {
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-            Ok(fd) => return Ok(Dir::from(fd)),
-        }
-    }
-    Err(Obstacle::Changing)
+    let fd = rustix::fs::openat2(parent, name, directory_flags(), Mode::empty(), confined(allow_mounts))?;
+    Ok(Dir::from(fd))
 }
 
 fn directory_flags() -> OFlags {

@@ -38,19 +38,19 @@ impl Skipped {
         .filter(|(_, count)| *count > 0)
     }
 
-    /// The counts of two pages of one traversal. Every page meets the same directories and files; a line is read by one
-    /// page only.
+    /// The counts of two pages of one traversal. Every page's walk meets the same directories and names; a file is read
+    /// by one page.
     pub(crate) fn merge(self, later: Self) -> Self {
         Self {
             unreadable_directories: self.unreadable_directories.max(later.unreadable_directories),
-            unreadable_files: self.unreadable_files.max(later.unreadable_files),
+            unreadable_files: self.unreadable_files + later.unreadable_files,
             too_deep_directories: self.too_deep_directories.max(later.too_deep_directories),
             mount_points: self.mount_points.max(later.mount_points),
             folding_directories: self.folding_directories.max(later.folding_directories),
             unrepresentable_names: self.unrepresentable_names.max(later.unrepresentable_names),
             undecodable_lines: self.undecodable_lines + later.undecodable_lines,
-            changing_files: self.changing_files.max(later.changing_files),
-            vanished_files: self.vanished_files.max(later.vanished_files),
+            changing_files: self.changing_files + later.changing_files,
+            vanished_files: self.vanished_files + later.vanished_files,
         }
     }
 
@@ -58,7 +58,7 @@ impl Skipped {
     pub(super) fn directory(&mut self, obstacle: Obstacle) -> Result<(), ToolError> {
         match obstacle {
             Obstacle::Absent => {}
-            // Renames ran beside sixteen lookups of one name: what lies beneath is not known.
+            // Renames ran beside every lookup of the name: what lies beneath is not known.
             Obstacle::Changing => self.unreadable_directories += 1,
             Obstacle::Mount => self.mount_points += 1,
             Obstacle::Folding => self.folding_directories += 1,

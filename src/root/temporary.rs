@@ -45,9 +45,14 @@ impl<'d> Temporary<'d> {
         let Some(name) = self.name.clone() else {
             return self.link(destination);
         };
-        rustix::fs::renameat_with(self.dir, &name, self.dir, destination, RenameFlags::NOREPLACE)?;
-        self.name = None;
-        Ok(())
+        match rustix::fs::renameat_with(self.dir, &name, self.dir, destination, RenameFlags::NOREPLACE) {
+            // Network filesystems have no such rename. A link does not replace either; the temporary's own name then goes
+            // when it is dropped.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                rustix::fs::linkat(self.dir, &name, self.dir, destination, AtFlags::empty())
+            }
+            renamed => renamed.map(|()| self.name = None),
+        }
     }
 
     /// Gives the file its reserved name, if it has none yet.
@@ -87,9 +92,8 @@ impl Drop for Temporary<'_> {
 }
 
 impl Root {
-    /// Removes what killed processes left unfinished in a directory, unless that was done within the last minute: a
-    /// younger leftover would have to stay anyway, since it may be another server's work. Failures are left for a later
-    /// write.
+    /// Removes what killed processes left unfinished in a directory, unless that was done within the last minute: what
+    /// was too young then, since it may have been another server's work, is old enough only now.
     pub(super) fn sweep(&self, dir: &Dir, fact: &Fact) {
         const REMEMBERED: usize = 4096;
         let now = Instant::now();
@@ -102,32 +106,26 @@ impl Root {
             }
             swept.insert(fact.identity(), now);
         }
-        if !remove_leftovers(dir)
-            && let Ok(mut swept) = self.swept.lock()
-        {
-            swept.remove(&fact.identity());
-        }
+        remove_leftovers(dir, self.limits.walk_entries);
     }
 }
 
-/// Whether nothing is left.
-fn remove_leftovers(dir: &Dir) -> bool {
+/// Failures, and what lies beyond so many entries, are left for a later write.
+fn remove_leftovers(dir: &Dir, most: u64) {
     let now = Moment::now();
     // A second descriptor, since listing moves the position that walks of the same directory share.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let Ok(listed) = rustix::fs::openat(dir, ".", flags, Mode::empty()) else { return false };
+    let Ok(listed) = rustix::fs::openat(dir, ".", flags, Mode::empty()) else { return };
     let mut buffer = Vec::with_capacity(32 * 1024);
     let mut entries = RawDir::new(&listed, buffer.spare_capacity_mut());
-    let mut clean = true;
-    while let Some(entry) = entries.next() {
-        let Ok(entry) = entry else { return false };
+    for _ in 0..most {
+        let Some(Ok(entry)) = entries.next() else { return };
         let Some(name) = entry.file_name().to_str().ok().filter(|name| is_reserved_name(name)) else { continue };
-        let removed = Fact::of_name(dir, name)
-            .is_ok_and(|fact| fact.is_regular() && fact.links == 1 && fact.older_than(LEFTOVER, now))
-            && rustix::fs::unlinkat(dir, name, AtFlags::empty()).is_ok();
-        clean &= removed;
+        let is_leftover = |fact: Fact| fact.is_regular() && fact.links == 1 && fact.older_than(LEFTOVER, now);
+        if Fact::of_name(dir, name).is_ok_and(is_leftover) {
+            rustix::fs::unlinkat(dir, name, AtFlags::empty()).ok();
+        }
     }
-    clean
 }
 
 fn reserved_name() -> Result<String, Errno> {

@@ -193,6 +193,8 @@ fn write_failed(errno: Errno) -> ToolError {
 fn not_writable(errno: Errno) -> ToolError {
     match errno {
         Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::IO => write_failed(errno),
+        // Another program's lease on it is being broken for us.
+        Errno::AGAIN | Errno::INTR => ToolError::Changing,
         _ => ToolError::NotWritable,
     }
 }

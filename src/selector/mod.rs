@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use crate::error::ConfigError;
 use crate::path::RelPath;
-use pattern::Pattern;
+use pattern::{Pattern, Side};
 
 /// Most patterns that one option may be given.
 const MAX_PATTERNS: usize = 256;
@@ -55,8 +55,8 @@ impl Selector {
         if includes.is_empty() {
             return Err(ConfigError::IncludeRequired);
         }
-        let includes = parse_all("--include", includes)?;
-        let excludes = parse_all("--exclude", excludes)?;
+        let includes = parse_all(Side::Include, includes)?;
+        let excludes = parse_all(Side::Exclude, excludes)?;
         let compile = |option, globs: BTreeSet<String>| compile(&globs).ok_or(ConfigError::TooManyPatterns { option });
         Ok(Self {
             include: compile("--include", includes.iter().map(Pattern::glob).collect())?,
@@ -140,14 +140,15 @@ impl<'a> Reach<'a> {
     }
 }
 
-fn parse_all<S: AsRef<str>>(option: &'static str, texts: &[S]) -> Result<Vec<Pattern>, ConfigError> {
+fn parse_all<S: AsRef<str>>(side: Side, texts: &[S]) -> Result<Vec<Pattern>, ConfigError> {
+    let option = side.option();
     if texts.len() > MAX_PATTERNS {
         return Err(ConfigError::TooManyPatterns { option });
     }
     texts
         .iter()
         .map(|text| {
-            Pattern::parse(text.as_ref(), option == "--exclude").map_err(|advice| ConfigError::Pattern {
+            Pattern::parse(text.as_ref(), side).map_err(|advice| ConfigError::Pattern {
                 option,
                 pattern: pattern::printable(text.as_ref()),
                 advice,

@@ -11,6 +11,23 @@ const MAX_BYTES: usize = 1024;
 /// Most segments of a pattern.
 const MAX_SEGMENTS: usize = 64;
 
+/// What a pattern is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Include,
+    Exclude,
+}
+
+impl Side {
+    /// The option that takes it.
+    pub(super) fn option(self) -> &'static str {
+        match self {
+            Self::Include => "--include",
+            Self::Exclude => "--exclude",
+        }
+    }
+}
+
 /// The segments of a valid pattern, each already in globset's spelling.
 #[derive(Debug)]
 pub(super) struct Pattern {
@@ -19,12 +36,12 @@ pub(super) struct Pattern {
 
 impl Pattern {
     /// Applies the grammar; the error says what to write instead.
-    pub(super) fn parse(text: &str, exclude: bool) -> Result<Self, String> {
+    pub(super) fn parse(text: &str, side: Side) -> Result<Self, String> {
         // "build/" is how everyone spells "the directory build, with all in it"; for an exclude that is what `build`
         // means. An include of a directory selects nothing, so there the slash is answered with the right spelling.
-        let text = if exclude { text.strip_suffix('/').unwrap_or(text) } else { text };
-        if let Some(advice) = refusal(text, exclude) {
-            return Err(advice.in_words(exclude));
+        let text = if side == Side::Exclude { text.strip_suffix('/').unwrap_or(text) } else { text };
+        if let Some(advice) = refusal(text, side) {
+            return Err(advice.in_words(side));
         }
         Ok(Self { segments: text.split('/').map(escape).collect() })
     }
@@ -104,11 +121,11 @@ enum Advice {
 impl Advice {
     /// One spelling may mend one fault of several, so it is mended on until it is accepted. Bounded by the kinds of
     /// faults there are.
-    fn in_words(mut self, exclude: bool) -> String {
+    fn in_words(mut self, side: Side) -> String {
         for _ in 0..16 {
             match self {
                 Self::Say(text) => return text,
-                Self::Write(spelling) => match refusal(&spelling, exclude) {
+                Self::Write(spelling) => match refusal(&spelling, side) {
                     None => return format!("write {}", printable(&spelling)),
                     Some(further) => self = further,
                 },
@@ -119,7 +136,7 @@ impl Advice {
 }
 
 /// The first reason to refuse a pattern, or `None`.
-fn refusal(text: &str, exclude: bool) -> Option<Advice> {
+fn refusal(text: &str, side: Side) -> Option<Advice> {
     let write = |spelling: &str| Some(Advice::Write(spelling.to_owned()));
     let say = |text: &str| Some(Advice::Say(text.to_owned()));
     if text.is_empty() {
@@ -145,7 +162,7 @@ fn refusal(text: &str, exclude: bool) -> Option<Advice> {
     if plain.is_empty() {
         return write("**");
     }
-    if !exclude && text.ends_with('/') {
+    if side == Side::Include && text.ends_with('/') {
         return write(&format!("{}/**", plain.join("/")));
     }
     if plain.len() != text.split('/').count() {
@@ -240,7 +257,7 @@ mod tests {
             ("/*.{a,b}", "lists are not known; repeat the option: *.a and *.b"),
             ("[^a]", "sets are not known; write * and narrow it with --exclude"),
         ] {
-            assert_eq!(Pattern::parse(text, false).err().as_deref(), Some(advice), "{text:?}");
+            assert_eq!(Pattern::parse(text, Side::Include).err().as_deref(), Some(advice), "{text:?}");
         }
     }
 
@@ -250,23 +267,23 @@ mod tests {
             "", "a?.txt", "**.env", "a**b", "***", "/", "/src/**", "./x", ".", "a//b", "src/", "//", "/**", "x/***y/z",
             "\\?/",
         ] {
-            let advice = Pattern::parse(text, false).unwrap_err();
-            assert!(Pattern::parse(advice.strip_prefix("write ").unwrap(), false).is_ok(), "{text}: {advice}");
+            let advice = Pattern::parse(text, Side::Include).unwrap_err();
+            assert!(Pattern::parse(advice.strip_prefix("write ").unwrap(), Side::Include).is_ok(), "{text}: {advice}");
         }
     }
 
     #[test]
     fn a_trailing_slash_is_dropped_from_an_exclude_only() {
-        assert_eq!(Pattern::parse("build/", true).unwrap().glob(), "build");
-        assert!(Pattern::parse("build/", false).is_err());
-        assert!(Pattern::parse("build//", true).is_err());
+        assert_eq!(Pattern::parse("build/", Side::Exclude).unwrap().glob(), "build");
+        assert!(Pattern::parse("build/", Side::Include).is_err());
+        assert!(Pattern::parse("build//", Side::Exclude).is_err());
     }
 
     #[test]
     fn bounds_are_exact() {
-        assert!(Pattern::parse(&"a".repeat(MAX_BYTES), false).is_ok());
-        assert!(Pattern::parse(&"a".repeat(MAX_BYTES + 1), false).is_err());
-        assert!(Pattern::parse(&vec!["a"; MAX_SEGMENTS].join("/"), false).is_ok());
-        assert!(Pattern::parse(&vec!["a"; MAX_SEGMENTS + 1].join("/"), false).is_err());
+        assert!(Pattern::parse(&"a".repeat(MAX_BYTES), Side::Include).is_ok());
+        assert!(Pattern::parse(&"a".repeat(MAX_BYTES + 1), Side::Include).is_err());
+        assert!(Pattern::parse(&vec!["a"; MAX_SEGMENTS].join("/"), Side::Include).is_ok());
+        assert!(Pattern::parse(&vec!["a"; MAX_SEGMENTS + 1].join("/"), Side::Include).is_err());
     }
 }

@@ -15,7 +15,6 @@ use rmcp::model::{
     ServerResult,
 };
 use rmcp::service::{NotificationContext, RequestContext, Service, serve_directly_with_ct};
-use rmcp::transport::IntoTransport;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,13 +29,15 @@ use crate::root::Root;
 use crate::tools::{self, Context, Tool};
 use crate::transport::Lines;
 
-/// What calls in flight are given to finish after the end of input.
+/// What a call is given to finish after the end of input.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// A server over one root. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Server {
     shared: Arc<Shared>,
+    /// Cancelled when the input of the connection has ended.
+    ended: CancellationToken,
 }
 
 #[derive(Debug)]
@@ -53,8 +54,8 @@ impl Server {
     /// # Errors
     /// [`ConfigError::NoRandomness`] when the system gives no random bytes.
     pub fn new(root: Root) -> Result<Self, ConfigError> {
-        let calls = Arc::new(Semaphore::new(root.limits().concurrent_calls));
-        Ok(Self { shared: Arc::new(Shared { root, key: Key::random()?, calls }) })
+        let calls = Arc::new(Semaphore::new(root.limits().concurrent_calls.min(Semaphore::MAX_PERMITS)));
+        Ok(Self { shared: Arc::new(Shared { root, key: Key::random()?, calls }), ended: CancellationToken::new() })
     }
 
     /// Whether there is a tool of that name.
@@ -91,16 +92,14 @@ impl Server {
 
     /// Messages over standard input and output, one a line, whatever these are connected to.
     ///
-    /// Needs a tokio runtime.
-    ///
     /// # Errors
     /// When the system gives no further thread.
     pub fn stdio_lines(&self) -> std::io::Result<Lines> {
         Lines::stdio(self.longest_line())
     }
 
-    /// Serves until the transport's input ends; calls in flight are then given a second to finish, and what was
-    /// answered is written for as long as it is read.
+    /// Serves until the input ends; calls in flight are then given a second to finish, and what was answered is written
+    /// for as long as it is read. Needs a tokio runtime with its timer.
     ///
     /// ```
     /// # use ptc_fs_mcp::{Config, Root, Server};
@@ -115,28 +114,11 @@ impl Server {
     /// # });
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub async fn serve<T, E, A>(self, transport: T)
-    where
-        T: IntoTransport<RoleServer, E, A>,
-        E: std::error::Error + Send + Sync + 'static,
-    {
-        // rmcp gives calls five seconds after the end of input and does not cancel them.
-        let (ended, cancel) = (CancellationToken::new(), CancellationToken::new());
-        let transport = crate::transport::Ending { inner: transport.into_transport(), ended: ended.clone() };
-        let running = serve_directly_with_ct(self, transport, None, cancel.clone());
-        let grace = async {
-            ended.cancelled().await;
-            tokio::time::sleep(GRACE).await;
-            cancel.cancel();
-            std::future::pending::<()>().await;
-        };
-        tokio::select! {
-            result = running.waiting() => {
-                if let Err(error) = result {
-                    tracing::error!("the connection's task failed: {}", if error.is_panic() { "panic" } else { "cancelled" });
-                }
-            }
-            () = grace => {}
+    pub async fn serve(self, lines: Lines) {
+        let server = Self { ended: lines.ended(), ..self };
+        let running = serve_directly_with_ct(server, lines, None, CancellationToken::new());
+        if let Err(error) = running.waiting().await {
+            tracing::error!("the connection's task failed: {}", if error.is_panic() { "panic" } else { "cancelled" });
         }
     }
 
@@ -150,19 +132,36 @@ impl Server {
         usize::try_from(content).unwrap_or(usize::MAX).max(16 << 20)
     }
 
-    /// The permit goes with the work: a call that was cancelled holds it until its thread has noticed.
+    /// Whatever ends the call also stops its work. The permit goes with the work, until its thread has noticed.
     async fn call_tool(
         &self,
         tool: &'static Tool,
         arguments: JsonObject,
         cancelled: CancellationToken,
     ) -> Result<CallToolResult, ErrorData> {
-        let unheard = || ErrorData::internal_error("cancelled", None); // rmcp drops it
-        let permit = tokio::select! {
-            permit = self.shared.calls.clone().acquire_owned() => permit.map_err(|_| unheard())?,
-            () = cancelled.cancelled() => return Err(unheard()),
+        let stop = cancelled.child_token();
+        let _stopped = stop.clone().drop_guard();
+        let overdue = async {
+            self.ended.cancelled().await;
+            tokio::time::sleep(GRACE).await;
+            ErrorData::internal_error("the input ended before the call did", None)
         };
-        let (server, stop) = (self.clone(), cancelled.clone());
+        tokio::select! {
+            result = self.work(tool, arguments, stop) => result,
+            error = overdue => Err(error),
+            () = cancelled.cancelled() => Err(ErrorData::internal_error("cancelled", None)), // rmcp drops it
+        }
+    }
+
+    async fn work(
+        &self,
+        tool: &'static Tool,
+        arguments: JsonObject,
+        stop: CancellationToken,
+    ) -> Result<CallToolResult, ErrorData> {
+        let failed = || ErrorData::internal_error("internal error", None);
+        let permit = self.shared.calls.clone().acquire_owned().await.map_err(|_| failed())?;
+        let server = self.clone();
         let work = tokio::task::spawn_blocking(move || {
             let _permit = permit;
             let result = tool.call(server.context(&|| stop.is_cancelled()), &arguments);
@@ -171,10 +170,7 @@ impl Server {
             }
             answer::tool_result(result)
         });
-        tokio::select! {
-            result = work => result.map_err(|_| ErrorData::internal_error("internal error", None)),
-            () = cancelled.cancelled() => Err(unheard()),
-        }
+        work.await.map_err(|_| failed())
     }
 }
 

@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 
 use super::ids::Id;
 
+const CANCELLED: &str = "notifications/cancelled";
+
 /// Deepest nesting of params. serde_json itself stops at 127.
 const MAX_DEPTH: u32 = 100;
 
@@ -19,14 +21,13 @@ const MAX_VALUES: u32 = 100_000;
 /// One line, classified.
 #[derive(Debug, PartialEq)]
 pub(super) enum Message {
-    /// Nothing to answer: a blank line, or an answer to a question that was never asked.
+    /// Nothing to answer and nothing to do: a blank line, an answer to a question that was never asked, a notification
+    /// that does not concern a server without state.
     Ignored,
+    /// The client no longer waits for this request.
+    Cancelled(Id),
     /// No message.
     Refused(Refusal),
-    Notification {
-        method: String,
-        params: Option<Value>,
-    },
     Request {
         id: Id,
         method: String,
@@ -136,13 +137,28 @@ impl Envelope<'_> {
         let Ok(method) = serde_json::from_str::<String>(method.get()) else {
             return Message::Refused(Refusal::invalid(id, "method must be a string"));
         };
-        match (id, self.params.map(|params| decode(params.get()))) {
-            (Some(id), Some(None)) => Message::Refused(Refusal::params(id)),
-            (None, Some(None)) => Message::Ignored,
-            (Some(id), params) => Message::Request { id, method, params: params.flatten() },
-            (None, params) => Message::Notification { method, params: params.flatten() },
+        let Some(id) = id else {
+            return self
+                .params
+                .filter(|_| method == CANCELLED)
+                .and_then(cancelled)
+                .map_or(Message::Ignored, Message::Cancelled);
+        };
+        match self.params.map(|params| decode(params.get())) {
+            Some(None) => Message::Refused(Refusal::params(id)),
+            params => Message::Request { id, method, params: params.flatten() },
         }
     }
+}
+
+/// The request that a cancellation names, whatever else it says. The id is read from its text, as a request's is.
+fn cancelled(params: &RawValue) -> Option<Id> {
+    #[derive(Deserialize)]
+    struct Cancelled<'a> {
+        #[serde(borrow, rename = "requestId")]
+        id: &'a RawValue,
+    }
+    serde_json::from_str::<Cancelled<'_>>(params.get()).ok().and_then(|cancelled| Id::parse(cancelled.id.get()))
 }
 
 /// Params as a value, if they are an object within bounds.
@@ -209,7 +225,28 @@ mod tests {
         let params = Some(json!({ "x": [1] }));
         assert_eq!(classify(line), Message::Request { id: Id::Integer("1".into()), method: "a".into(), params });
         let line = br#" {"method":"a","jsonrpc":"2.0"} "#;
-        assert_eq!(classify(line), Message::Notification { method: "a".into(), params: None });
+        assert_eq!(classify(line), Message::Ignored);
+    }
+
+    #[test]
+    fn a_cancellation_names_a_request_and_is_ignored_if_it_does_not() {
+        let cancelled = |params: &str| {
+            let line = format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled"{params}}}"#);
+            classify(line.as_bytes())
+        };
+        for id in ["7", "\"a\"", "18446744073709551616"] {
+            let message = cancelled(&format!(r#","params":{{"reason":5,"requestId":{id}}}"#));
+            assert_eq!(message, Message::Cancelled(Id::parse(id).unwrap()));
+        }
+        for params in [
+            "",
+            ",\"params\":{}",
+            ",\"params\":{\"requestId\":null}",
+            ",\"params\":{\"requestId\":1.5}",
+            ",\"params\":7",
+        ] {
+            assert_eq!(cancelled(params), Message::Ignored, "{params}");
+        }
     }
 
     #[test]

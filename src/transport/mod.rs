@@ -11,14 +11,15 @@ mod streams;
 
 use rmcp::RoleServer;
 use rmcp::model::{
-    ClientNotification, ClientRequest, CustomRequest, JsonRpcMessage, MetaObject, RequestId, RequestMetaObject,
+    CancelledNotificationParam, ClientNotification, ClientRequest, CustomRequest, JsonRpcMessage, MetaObject,
+    Notification, RequestId, RequestMetaObject,
 };
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::io;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -26,7 +27,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use classify::{Message, Refusal, classify};
-use ids::Ids;
+use ids::{Id, Ids};
 use split::Line;
 use streams::Streams;
 
@@ -74,7 +75,7 @@ impl Lines {
     /// The message for the server that something is which has its room by now.
     fn admit(&self, message: Message, room: OwnedSemaphorePermit) -> Option<RxJsonRpcMessage<RoleServer>> {
         match message {
-            Message::Ignored | Message::Notification { .. } => None,
+            Message::Ignored | Message::Cancelled(_) => None,
             Message::Refused(refusal) => self.refuse(&refusal, room),
             Message::Request { id, method, params } => {
                 let Some(request) = request(method, params) else {
@@ -89,17 +90,12 @@ impl Lines {
         }
     }
 
-    /// Only a cancellation concerns a server without state; what is malformed or unknown is ignored.
-    fn notification(&self, method: &str, params: Option<Value>) -> Option<RxJsonRpcMessage<RoleServer>> {
-        if method != "notifications/cancelled" {
-            return None;
-        }
-        let mut params = params?;
-        let id = ids::Id::parse(&params.get("requestId")?.to_string())?;
-        let ours = self.ids().cancel(&id)?;
-        *params.get_mut("requestId")? = json!(ours);
-        let cancelled = json!({ "method": method, "params": params });
-        serde_json::from_value::<ClientNotification>(cancelled).ok().map(JsonRpcMessage::notification)
+    /// A cancellation under our number of the request, if that is in flight.
+    fn cancelled(&self, id: &Id) -> Option<RxJsonRpcMessage<RoleServer>> {
+        let ours = RequestId::Number(self.ids().cancel(id)?);
+        let params = CancelledNotificationParam::new(Some(ours), None);
+        let notification = ClientNotification::CancelledNotification(Notification::new(params));
+        Some(JsonRpcMessage::notification(notification))
     }
 
     fn refuse(&self, refusal: &Refusal, room: OwnedSemaphorePermit) -> Option<RxJsonRpcMessage<RoleServer>> {
@@ -129,6 +125,11 @@ impl Lines {
             }
             None => Ok(()),
         }
+    }
+
+    /// Cancelled when the input has ended, which may be while lines still wait for their rooms.
+    pub(crate) fn ended(&self) -> CancellationToken {
+        self.streams.as_ref().map(|streams| streams.ended.clone()).unwrap_or_default()
     }
 
     fn ids(&self) -> MutexGuard<'_, Ids> {
@@ -173,6 +174,19 @@ fn rooms(line: &Line) -> u32 {
     }
 }
 
+/// Until an output takes nothing for a while.
+async fn stalled(progress: &AtomicU64) {
+    let mut before = progress.load(Ordering::Relaxed);
+    loop {
+        tokio::time::sleep(STALLED).await;
+        let now = progress.load(Ordering::Relaxed);
+        if now == before {
+            return;
+        }
+        before = now;
+    }
+}
+
 fn gone() -> io::Error {
     io::ErrorKind::BrokenPipe.into()
 }
@@ -193,9 +207,11 @@ impl Transport<RoleServer> for Lines {
             let streams = self.streams.as_mut()?;
             if let Some((_, rooms)) = &self.next {
                 let room = tokio::select! {
-                    room = Arc::clone(&self.rooms).acquire_many_owned(*rooms) => room.ok()?,
+                    biased;
                     // Nobody reads the answers: what is asked from here on is not done.
                     () = streams.messages.closed() => return None,
+                    room = Arc::clone(&self.rooms).acquire_many_owned(*rooms) => room.ok()?,
+                    () = async { streams.ended.cancelled().await; stalled(&streams.progress).await } => return None,
                 };
                 if let Some((message, _)) = self.next.take()
                     && let Some(message) = self.admit(message, room)
@@ -205,14 +221,15 @@ impl Transport<RoleServer> for Lines {
                 continue;
             }
             let line = tokio::select! {
-                line = streams.lines.recv() => line?,
+                biased;
                 () = streams.messages.closed() => return None,
+                line = streams.lines.recv() => line?,
             };
             match classified(&line) {
                 Message::Ignored => {}
                 // It is never answered, so it needs no room, and may even give one back.
-                Message::Notification { method, params } => {
-                    if let Some(message) = self.notification(&method, params) {
+                Message::Cancelled(id) => {
+                    if let Some(message) = self.cancelled(&id) {
                         return Some(message);
                     }
                 }
@@ -224,49 +241,11 @@ impl Transport<RoleServer> for Lines {
     /// Waits until what was sent is written, as long as it goes on.
     async fn close(&mut self) -> Result<(), io::Error> {
         let Some(streams) = self.streams.take() else { return Ok(()) };
-        let Streams { messages, mut written, progress, tasks: _running, .. } = streams;
+        let Streams { messages, written, progress, tasks: _running, .. } = streams;
         drop(messages);
-        let mut before = progress.load(Ordering::Relaxed);
-        loop {
-            match tokio::time::timeout(STALLED, &mut written).await {
-                Ok(result) => return result.map_err(|_: oneshot::error::RecvError| gone()),
-                Err(_) => {
-                    let now = progress.load(Ordering::Relaxed);
-                    if now == before {
-                        return Err(gone());
-                    }
-                    before = now;
-                }
-            }
+        tokio::select! {
+            result = written => result.map_err(|_: oneshot::error::RecvError| gone()),
+            () = stalled(&progress) => Err(gone()),
         }
-    }
-}
-
-/// A transport that tells when its input has ended.
-pub(crate) struct Ending<T> {
-    pub(crate) inner: T,
-    pub(crate) ended: CancellationToken,
-}
-
-impl<T: Transport<RoleServer>> Transport<RoleServer> for Ending<T> {
-    type Error = T::Error;
-
-    fn send(
-        &mut self,
-        message: TxJsonRpcMessage<RoleServer>,
-    ) -> impl Future<Output = Result<(), T::Error>> + Send + 'static {
-        self.inner.send(message)
-    }
-
-    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
-        let message = self.inner.receive().await;
-        if message.is_none() {
-            self.ended.cancel();
-        }
-        message
-    }
-
-    async fn close(&mut self) -> Result<(), T::Error> {
-        self.inner.close().await
     }
 }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::JoinSet;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::split::{Line, Splitter};
 
@@ -19,6 +20,9 @@ const READ_AHEAD: usize = 2;
 
 /// Bytes read at a time.
 const READ: usize = 64 * 1024;
+
+/// Bytes written at a time.
+const STEP: usize = 4096;
 
 /// Said, so that no environment variable decides it.
 const STACK: usize = 256 * 1024;
@@ -34,6 +38,8 @@ pub(super) struct Streams {
     pub(super) messages: mpsc::UnboundedSender<Outgoing>,
     /// Resolves when all messages are written, or fails when nobody reads them.
     pub(super) written: oneshot::Receiver<()>,
+    /// Cancelled when the input has ended.
+    pub(super) ended: CancellationToken,
     /// Bytes written so far.
     pub(super) progress: Arc<AtomicU64>,
     /// What ends with these streams.
@@ -48,13 +54,15 @@ impl Streams {
         let progress = Arc::<AtomicU64>::default();
         let counter = Arc::clone(&progress);
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned()).stack_size(STACK);
-        thread("stdin").spawn(move || read_all(io::stdin().lock(), longest, &sender))?;
+        let ended = CancellationToken::new();
+        let end = ended.clone().drop_guard();
+        thread("stdin").spawn(move || read_all(io::stdin().lock(), longest, &sender, end))?;
         thread("stdout").spawn(move || {
             if write_all(io::stdout().lock(), queue, &counter).is_ok() {
                 done.send(()).ok();
             }
         })?;
-        Ok(Self { lines, messages, written, progress, tasks: JoinSet::new() })
+        Ok(Self { lines, messages, written, ended, progress, tasks: JoinSet::new() })
     }
 
     pub(super) fn over(
@@ -68,18 +76,19 @@ impl Streams {
         let progress = Arc::<AtomicU64>::default();
         let counter = Arc::clone(&progress);
         let mut tasks = JoinSet::new();
-        tasks.spawn(read_stream(read, longest, sender));
+        let ended = CancellationToken::new();
+        tasks.spawn(read_stream(read, longest, sender, ended.clone().drop_guard()));
         tasks.spawn(async move {
             if write_stream(write, queue, &counter).await.is_ok() {
                 done.send(()).ok();
             }
         });
-        Self { lines, messages, written, progress, tasks }
+        Self { lines, messages, written, ended, progress, tasks }
     }
 }
 
-/// An input that cannot be read has ended.
-fn read_all(mut input: impl Read + AsFd, longest: usize, lines: &mpsc::Sender<Line>) {
+/// An input that cannot be read has ended. The guard says so as soon as that is known, before the last lines are taken.
+fn read_all(mut input: impl Read + AsFd, longest: usize, lines: &mpsc::Sender<Line>, end: DropGuard) {
     let mut splitter = Splitter::new(longest);
     let mut buffer = vec![0; READ];
     loop {
@@ -96,6 +105,7 @@ fn read_all(mut input: impl Read + AsFd, longest: usize, lines: &mpsc::Sender<Li
             }
         }
     }
+    drop(end);
     if let Some(line) = splitter.end() {
         lines.blocking_send(line).ok();
     }
@@ -110,7 +120,8 @@ fn write_all(
     while let Some((message, _room)) = queue.blocking_recv() {
         let mut rest = message.as_slice();
         while !rest.is_empty() {
-            match output.write(rest) {
+            // A blocking write returns only when all of it is taken, so little by little, or a slow reader looks like none.
+            match output.write(rest.get(..STEP).unwrap_or(rest)) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(count) => {
                     progress.fetch_add(count as u64, Ordering::Relaxed);
@@ -137,7 +148,7 @@ fn wait(descriptor: &impl AsFd, flags: PollFlags) {
     poll(&mut [PollFd::new(descriptor, flags)], None).ok();
 }
 
-async fn read_stream(mut read: impl AsyncRead + Unpin, longest: usize, lines: mpsc::Sender<Line>) {
+async fn read_stream(mut read: impl AsyncRead + Unpin, longest: usize, lines: mpsc::Sender<Line>, end: DropGuard) {
     let mut splitter = Splitter::new(longest);
     let mut buffer = vec![0; READ];
     while let Ok(count @ 1..) = read.read(&mut buffer).await {
@@ -147,6 +158,7 @@ async fn read_stream(mut read: impl AsyncRead + Unpin, longest: usize, lines: mp
             }
         }
     }
+    drop(end);
     if let Some(line) = splitter.end() {
         lines.send(line).await.ok();
     }
@@ -158,9 +170,16 @@ async fn write_stream(
     progress: &AtomicU64,
 ) -> io::Result<()> {
     while let Some((message, _room)) = queue.recv().await {
-        write.write_all(&message).await?;
+        let mut rest = message.as_slice();
+        while !rest.is_empty() {
+            let count = write.write(rest).await?;
+            if count == 0 {
+                return Err(ErrorKind::WriteZero.into());
+            }
+            progress.fetch_add(count as u64, Ordering::Relaxed);
+            rest = rest.get(count..).unwrap_or_default();
+        }
         write.flush().await?;
-        progress.fetch_add(message.len() as u64, Ordering::Relaxed);
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -269,6 +270,26 @@ impl Success {
 pub struct Refusal {
     pub text: String,
     pub kind: String,
+}
+
+impl Refusal {
+    pub fn new(text: &str, kind: &str) -> Self {
+        Self { text: text.to_owned(), kind: kind.to_owned() }
+    }
+}
+
+/// Fixed texts that several files speak of.
+pub const NOT_READABLE: &str = "path is not a readable regular file";
+pub const NOT_WRITABLE: &str = "destination is not a writable regular file";
+pub const BUSY: &str = "the file is changing; try again";
+
+/// Sets a flag when the one side of a test ends, also when it fails.
+pub struct Done<'a>(pub &'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
 
 /// A running server. Killed and waited for on drop.

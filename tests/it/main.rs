@@ -6,6 +6,7 @@
 //! | `confinement` | paths, links, special files, mounts, selection |
 //! | `list` | `list_directory` |
 //! | `search_files`, `search_text` | the two searches |
+//! | `vanishing` | files that vanish beside a page |
 //! | `read` | `read_text_file` |
 //! | `read_changing` | the same of a file that changes under it, or is very large |
 //! | `write` | `write_text_file`: its refusals, their order, what it stores |
@@ -60,6 +61,7 @@ mod schemas;
 mod search_files;
 mod search_text;
 mod streams;
+mod vanishing;
 mod write;
 mod write_faults;
 mod write_kept;

@@ -1,21 +1,16 @@
 //! `read_text_file`: exact text in pages, and what is refused.
 
-use crate::harness::{Refusal, Server, Success, Tree, both_back_ends, has, is_root, sha256};
+use crate::harness::{NOT_READABLE, Refusal, Server, Success, Tree, both_back_ends, has, is_root, sha256};
 use serde_json::{Value, json};
 use std::io::BufRead as _;
 use std::os::unix::net::UnixListener;
 use std::process::{Command, Stdio};
 
-const NOT_READABLE: &str = "path is not a readable regular file";
 const NOT_SERVED: &str = "path is not served by this root";
 const BAD_PATH: &str = "path is not a relative path inside the root";
 
 /// Longest chunk, in bytes.
 const CHUNK: usize = 2_048;
-
-fn refusal(text: &str, kind: &str) -> Refusal {
-    Refusal { text: text.to_owned(), kind: kind.to_owned() }
-}
 
 fn read(server: &mut Server, path: &str) -> Result<Success, Refusal> {
     server.call("read_text_file", json!({ "path": path }))
@@ -133,7 +128,7 @@ both_back_ends! {
     fn the_page_with_the_first_invalid_byte_is_refused_and_earlier_pages_stand(backend) {
         let tree = Tree::new();
         let mut server = tree.serve(backend);
-        let invalid = refusal("file is not valid UTF-8", "not_readable");
+        let invalid = Refusal::new("file is not valid UTF-8", "not_readable");
         for broken in [&b"\xff"[..], b"\xc3", b"\xe2\x82", b"\xf0\x9f\x98", b"\xed\xa0\x80", b"\xc0\xaf", b"\x80"] {
             for tail in [&b""[..], b"tail"] {
                 // Eight chunks of one page are whole; what is broken follows at once, and on the third page.
@@ -189,7 +184,7 @@ both_back_ends! {
         cases.push((json!({ "path": "x".repeat(1_025) }), BAD_PATH.to_owned()));
         for (arguments, text) in cases {
             let refused = server.call("read_text_file", arguments.clone()).unwrap_err();
-            assert_eq!(refused, refusal(&text, "invalid_argument"), "{arguments}");
+            assert_eq!(refused, Refusal::new(&text, "invalid_argument"), "{arguments}");
         }
         assert!(read(&mut server, "f").is_ok() && read(&mut server, "f/").is_ok());
     }
@@ -215,7 +210,7 @@ both_back_ends! {
         }
         let mut server = tree.serve(backend);
         for path in paths {
-            assert_eq!(read(&mut server, path).unwrap_err(), refusal(NOT_READABLE, "not_readable"), "{path}");
+            assert_eq!(read(&mut server, path).unwrap_err(), Refusal::new(NOT_READABLE, "not_readable"), "{path}");
         }
         assert_eq!(server.text("dir/f"), "x");
         drop(socket);
@@ -226,16 +221,16 @@ both_back_ends! {
         tree.link("a.md", "link.txt");
         let mut server = tree.serve_with(backend, &["--include", "**/*.md", "--exclude", "**/secret"]);
         for path in ["b.txt", "link.txt", "missing.txt", "secret/c.md", "secret/missing.md", "deep/secret/d.md", "secret"] {
-            assert_eq!(read(&mut server, path).unwrap_err(), refusal(NOT_SERVED, "not_served"), "{path}");
+            assert_eq!(read(&mut server, path).unwrap_err(), Refusal::new(NOT_SERVED, "not_served"), "{path}");
         }
-        assert_eq!(read(&mut server, "missing.md").unwrap_err(), refusal(NOT_READABLE, "not_readable"));
+        assert_eq!(read(&mut server, "missing.md").unwrap_err(), Refusal::new(NOT_READABLE, "not_readable"));
         assert_eq!(server.text("a.md"), "x");
     }
 
     fn a_file_over_the_size_limit_is_refused_and_one_of_that_size_is_read(backend) {
         let tree = Tree::with(&[("over", "12345678901"), ("exact", "1234567890"), ("empty", "")]);
         let mut server = tree.serve_with(backend, &["--include", "**", "--max-file-bytes", "10"]);
-        assert_eq!(read(&mut server, "over").unwrap_err(), refusal("file exceeds the --max-file-bytes limit", "limit"));
+        assert_eq!(read(&mut server, "over").unwrap_err(), Refusal::new("file exceeds the --max-file-bytes limit", "limit"));
         assert_eq!(server.text("exact"), "1234567890");
         assert_eq!(server.text("empty"), "");
         tree.write("exact", "12345678901");
@@ -248,7 +243,7 @@ both_back_ends! {
         assert_eq!(tree.serve(backend).text("b"), "x");
         let mut server = tree.serve_with(backend, &["--include", "**", "--deny-hardlinks"]);
         for name in ["a", "b"] {
-            assert_eq!(read(&mut server, name).unwrap_err(), refusal(NOT_READABLE, "not_readable"));
+            assert_eq!(read(&mut server, name).unwrap_err(), Refusal::new(NOT_READABLE, "not_readable"));
         }
         assert_eq!(server.text("single"), "x");
     }

@@ -1,32 +1,13 @@
 //! `read_text_file` of a file that changes under it, or is very large: whole states, and memory that stays flat.
 
-use crate::harness::{DEADLINE, Tree, both_back_ends, has, sha256};
+use crate::harness::{BUSY, DEADLINE, Done, Tree, both_back_ends, has, sha256};
 use serde_json::json;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::time::{Duration, Instant, SystemTime};
-
-const BUSY: &str = "the file is changing; try again";
-
-/// Waits until a file's last change lies so far back that no further write could share its timestamps.
-fn settle(tree: &Tree, path: &str) {
-    let changed = std::fs::metadata(tree.path(path)).unwrap().modified().unwrap();
-    while SystemTime::now().duration_since(changed).unwrap_or_default() < Duration::from_millis(100) {
-        std::thread::yield_now();
-    }
-}
-
-/// Sets a flag when the one side of a test ends, also when it fails.
-struct Done<'a>(&'a AtomicBool);
-
-impl Drop for Done<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, SeqCst);
-    }
-}
+use std::time::Instant;
 
 /// Flips the first byte of a file through a mapping as fast as it can, between one line of input and the next.
 const FLIPPER: &str = r#"
@@ -157,8 +138,8 @@ both_back_ends! {
         let tree = Tree::with(&[("small", "x")]);
         let file = File::create(tree.path("big")).unwrap();
         file.set_len(8 << 30).unwrap();
-        settle(&tree, "big");
         let mut server = tree.serve(backend);
+        server.until_quiet(&tree.path("big"));
         server.ok("read_text_file", json!({ "path": "small" }));
         let (resident, descriptors) = (server.resident(), server.descriptors());
         let mut arguments = json!({ "path": "big" });

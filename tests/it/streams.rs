@@ -41,13 +41,28 @@ fn resident(child: &Child) -> u64 {
     statm.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 4096
 }
 
-/// Until so many bytes stand in the pipe of the output.
-fn until_written(output: &impl std::os::fd::AsFd, bytes: u64) {
+/// Until a server does nothing any more: all its threads sleep, and it has read no further in its input between two looks.
+fn until_at_rest(child: &Child) -> u64 {
+    let look = || {
+        let info = std::fs::read_to_string(format!("/proc/{}/fdinfo/0", child.id())).unwrap();
+        let position = info.lines().next().unwrap().strip_prefix("pos:").unwrap().trim().parse::<u64>().unwrap();
+        let asleep = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap().all(|task| {
+            let stat = std::fs::read_to_string(task.unwrap().path().join("stat"));
+            stat.is_ok_and(|stat| stat.rsplit(')').next().unwrap().trim_start().starts_with('S'))
+        });
+        (asleep, position)
+    };
     let started = Instant::now();
-    while rustix::io::ioctl_fionread(output).unwrap() < bytes {
-        assert!(started.elapsed() < DEADLINE, "the output stays empty");
-        std::thread::yield_now();
+    let mut last = (false, 0);
+    // A thread is seldom seen asleep while it works, and never so often.
+    let mut equal = 0;
+    while equal < 200 {
+        assert!(started.elapsed() < DEADLINE, "it goes on and on");
+        let now = look();
+        equal = if now.0 && now == last && now.1 > 0 { equal + 1 } else { 0 };
+        last = now;
     }
+    last.1
 }
 
 #[test]
@@ -60,9 +75,10 @@ fn requests_whose_answers_nobody_reads_wait_in_bounded_memory_and_are_all_answer
     // From a file, so that the input has ended before anything is read.
     let mut child = Running(server(&tree).stdin(std::fs::File::open(&file).unwrap()).spawn().unwrap());
     let stdout = child.0.stdout.take().unwrap();
-    until_written(&stdout, 60_000);
-    let before = resident(&child.0);
-    assert!(before < 40_000_000, "{before} bytes while nobody reads");
+    let read = until_at_rest(&child.0);
+    assert!(read < std::fs::metadata(&file).unwrap().len() / 2, "it stopped reading: {read}");
+    let held = resident(&child.0);
+    assert!(held < 40_000_000, "{held} bytes while nobody reads");
     let mut answered = vec![false; REQUESTS];
     for line in BufReader::new(stdout).lines() {
         let answer: Value = serde_json::from_str(&line.unwrap()).expect("every line is whole");
@@ -102,21 +118,60 @@ fn standard_input_and_output_may_be_non_blocking() {
 
 #[test]
 fn a_host_that_closes_the_output_gets_nothing_more_done() {
+    const REQUESTS: usize = 3000;
     let tree = Tree::new();
-    let mut child = Running(server(&tree).spawn().unwrap());
-    let mut requests = child.0.stdin.take().unwrap();
+    let write = |number: usize| json!({ "path": format!("f{number}"), "content": "x" });
+    let requests: String = (0..REQUESTS).map(|number| call(number, "write_text_file", &write(number)) + "\n").collect();
+    let file = tree.above().join("requests");
+    std::fs::write(&file, requests).unwrap();
+    let mut child = Running(server(&tree).stdin(std::fs::File::open(&file).unwrap()).spawn().unwrap());
     drop(child.0.stdout.take());
-    // The first answer meets the closed output. What is asked later is not done; the process ends by itself.
-    let mut name = 0;
-    while child.0.try_wait().unwrap().is_none() {
-        let write = call(name, "write_text_file", &json!({ "path": format!("f{name}"), "content": "x" }));
-        if writeln!(requests, "{write}").is_err() {
-            break;
-        }
-        name += 1;
+    // The first answers meet the closed output. What was admitted by then is done, and nothing after it.
+    assert_eq!(child.0.wait().unwrap().code(), Some(0));
+    assert!(tree.names().len() < REQUESTS / 2, "{} files", tree.names().len());
+}
+
+#[test]
+fn a_long_call_does_not_keep_the_process_after_the_end_of_input_though_all_rooms_are_taken() {
+    let tree = Tree::new();
+    std::fs::File::create(tree.path("huge")).unwrap().set_len(1 << 40).unwrap();
+    let mut command = server(&tree);
+    command.args(["--max-scan-bytes", "18446744073709551615"]);
+    let mut child = Running(command.spawn().unwrap());
+    let mut requests = child.0.stdin.take().unwrap();
+    for id in 0..66 {
+        writeln!(requests, "{}", call(id, "search_text", &json!({ "query": "needle" }))).unwrap();
+    }
+    drop(requests);
+    let answers: Vec<Value> = BufReader::new(child.0.stdout.take().unwrap())
+        .lines()
+        .map(|line| serde_json::from_str(&line.unwrap()).unwrap())
+        .collect();
+    assert_eq!(answers.len(), 66);
+    for answer in answers {
+        let error = json!({ "code": -32603, "message": "the input ended before the call did" });
+        assert_eq!(answer["error"], error);
     }
     assert_eq!(child.0.wait().unwrap().code(), Some(0));
-    assert!(tree.names().len() <= 64 + 8, "{} files of {name}", tree.names().len());
+}
+
+#[test]
+fn a_cancellation_with_a_senseless_reason_is_a_cancellation() {
+    let tree = Tree::with(&[("a.txt", "a")]);
+    std::fs::File::create(tree.path("huge")).unwrap().set_len(1 << 40).unwrap();
+    let mut command = server(&tree);
+    command.args(["--max-scan-bytes", "18446744073709551615"]);
+    let mut child = Running(command.spawn().unwrap());
+    let mut requests = child.0.stdin.take().unwrap();
+    let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
+    // Each would hold one of eight places.
+    for id in 0..40 {
+        let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "reason": 7, "requestId": id } });
+        writeln!(requests, "{}\n{cancel}", call(id, "search_text", &json!({ "query": "needle" }))).unwrap();
+    }
+    writeln!(requests, "{}", call(99, "read_text_file", &json!({ "path": "a.txt" }))).unwrap();
+    let answer: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!((&answer["id"], &answer["result"]["isError"]), (&json!(99), &json!(false)));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `write_text_file`: what it refuses, in which order, and what it stores.
 
-use crate::harness::{Backend, Refusal, Server, Success, Tree, binary, both_back_ends, sha256};
+use crate::harness::{Backend, NOT_WRITABLE, Refusal, Server, Success, Tree, binary, both_back_ends, sha256};
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
@@ -8,15 +8,10 @@ use std::process::Command;
 const BASENAME: &str = "path must be one lowercase basename of letters, digits, dots, underscores, or hyphens";
 const EXCLUDED: &str = "path matches an --exclude pattern of this root";
 const UNSELECTED: &str = "path matches no --include pattern of this root";
-pub const NOT_WRITABLE: &str = "destination is not a writable regular file";
 const ROOT_LEVEL: &str = "no --include pattern of this root matches a file in the root itself, so ";
 
 pub fn write(server: &mut Server, path: &str, content: &str) -> Result<Success, Refusal> {
     server.call("write_text_file", json!({ "path": path, "content": content }))
-}
-
-pub fn refusal(text: &str, kind: &str) -> Refusal {
-    Refusal { text: text.to_owned(), kind: kind.to_owned() }
 }
 
 /// A server started by a shell that runs `script` first.
@@ -68,15 +63,15 @@ fn breaking(backend: Backend, broken: &[Rule]) -> Refusal {
 
 fn is_of(rule: Rule, refused: &Refusal) -> bool {
     match rule {
-        Rule::Basename => *refused == refusal(BASENAME, "invalid_argument"),
-        Rule::Limit => *refused == refusal("content exceeds the 4-byte write limit", "limit"),
-        Rule::Excluded => *refused == refusal(EXCLUDED, "not_served"),
+        Rule::Basename => *refused == Refusal::new(BASENAME, "invalid_argument"),
+        Rule::Limit => *refused == Refusal::new("content exceeds the 4-byte write limit", "limit"),
+        Rule::Excluded => *refused == Refusal::new(EXCLUDED, "not_served"),
         Rule::RootLevel => {
             let fix = refused.text.strip_prefix(ROOT_LEVEL);
             fix.is_some_and(|fix| fix.contains("--include")) && refused.kind == "not_served"
         }
-        Rule::Unselected => *refused == refusal(UNSELECTED, "not_served"),
-        Rule::Destination => *refused == refusal(NOT_WRITABLE, "not_writable"),
+        Rule::Unselected => *refused == Refusal::new(UNSELECTED, "not_served"),
+        Rule::Destination => *refused == Refusal::new(NOT_WRITABLE, "not_writable"),
     }
 }
 
@@ -107,7 +102,7 @@ both_back_ends! {
             "../outside/s.txt", "a\n", "a\0", "a\\b", "C:\\x.txt", "c:", "caf\u{e9}", "\u{ff41}", "a*", "~", "$HOME",
             "%61", "file:///a", &long, &hidden,
         ] {
-            assert_eq!(write(&mut server, name, "x").unwrap_err(), refusal(BASENAME, "invalid_argument"), "{name:?}");
+            assert_eq!(write(&mut server, name, "x").unwrap_err(), Refusal::new(BASENAME, "invalid_argument"), "{name:?}");
         }
         assert_eq!(tree.names(), ["sub"]);
         let longest = "x".repeat(255);
@@ -142,7 +137,7 @@ both_back_ends! {
             (json!({ "path": "a", "content": ["x"] }), "content must be a string"),
         ] {
             let refused = server.call("write_text_file", arguments.clone()).unwrap_err();
-            assert_eq!(refused, refusal(text, "invalid_argument"), "{arguments}");
+            assert_eq!(refused, Refusal::new(text, "invalid_argument"), "{arguments}");
         }
         assert_eq!(tree.names(), [""; 0]);
     }
@@ -161,11 +156,11 @@ both_back_ends! {
             let mut server = tree.serve_with(backend, &[&["--include", "**"], options].concat());
             let text = format!("content exceeds the {most}-byte write limit");
             let over = "x".repeat(most + 1);
-            assert_eq!(write(&mut server, "a", &over).unwrap_err(), refusal(&text, "limit"), "{options:?}");
+            assert_eq!(write(&mut server, "a", &over).unwrap_err(), Refusal::new(&text, "limit"), "{options:?}");
             assert_eq!(tree.names(), [""; 0]);
             let exact = "x".repeat(most);
             assert_eq!(write(&mut server, "a", &exact).unwrap().structured["bytes"], json!(most));
-            assert_eq!(write(&mut server, "a", &over).unwrap_err(), refusal(&text, "limit"), "{options:?}");
+            assert_eq!(write(&mut server, "a", &over).unwrap_err(), Refusal::new(&text, "limit"), "{options:?}");
             assert_eq!(server.text("a"), exact, "the old content stays, and can be read back");
         }
     }
@@ -251,9 +246,9 @@ both_back_ends! {
         let mut server = tree.serve(backend);
         assert!(write(&mut server, "a", "x").is_ok());
         std::fs::remove_dir_all(tree.root()).unwrap();
-        assert_eq!(write(&mut server, "a", "x").unwrap_err(), refusal("root is gone", "io"));
+        assert_eq!(write(&mut server, "a", "x").unwrap_err(), Refusal::new("root is gone", "io"));
         std::fs::create_dir(tree.root()).unwrap();
-        assert_eq!(write(&mut server, "a", "x").unwrap_err(), refusal("root is gone", "io"));
+        assert_eq!(write(&mut server, "a", "x").unwrap_err(), Refusal::new("root is gone", "io"));
         assert_eq!(tree.names(), [""; 0], "another directory at the same path is another root");
     }
 }

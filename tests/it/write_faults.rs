@@ -5,7 +5,7 @@
 //! counts are per thread, and only a thread that works for a tool makes calls of these kinds once the server is up.
 
 use crate::harness::{Backend, DEADLINE, Mounted, Refusal, Server, Success, Tree, both_back_ends, has, is_root};
-use crate::write::{refusal, serve_after, write};
+use crate::write::{serve_after, write};
 use serde_json::json;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;
@@ -33,18 +33,18 @@ const CALLS: &[&str] = &[
 ];
 
 /// `strace` on a running server, until drop.
-struct Tracer {
+pub struct Tracer {
     strace: Child,
     log: PathBuf,
 }
 
 impl Tracer {
-    /// Attaches and waits until it is.
-    fn attach(server: &Server, tree: &Tree, inject: Option<&str>) -> Self {
+    /// Attaches and waits until it is. `inject` holds any number of strace's expressions, with spaces between them.
+    pub fn attach(server: &Server, tree: &Tree, inject: Option<&str>) -> Self {
         let log = tree.above().join("strace.log");
         let mut command = Command::new("strace");
         command.args(["-f", "-v", "-s", "256", "-e", &format!("trace={}", CALLS.join(","))]).arg("-o").arg(&log);
-        if let Some(inject) = inject {
+        for inject in inject.unwrap_or_default().split_whitespace() {
             command.args(["-e", &format!("inject={inject}")]);
         }
         command.args(["-p", &server.pid().to_string()]);
@@ -65,7 +65,7 @@ impl Tracer {
     }
 
     /// Detaches; what was traced.
-    fn detach(mut self) -> String {
+    pub fn detach(mut self) -> String {
         self.end();
         std::fs::read_to_string(&self.log).unwrap()
     }
@@ -246,7 +246,7 @@ both_back_ends! {
                 let tracer = Tracer::attach(&server, &tree, Some(&format!("fsync:error=EIO:when={nth}")));
                 let refused = write(&mut server, "a", &new()).unwrap_err();
                 drop(tracer);
-                assert_eq!(refused, refusal(text, "io"));
+                assert_eq!(refused, Refusal::new(text, "io"));
                 let expected = if written { Some(new()) } else { before.clone() };
                 assert_eq!(std::fs::read_to_string(tree.path("a")).ok(), expected);
                 assert_eq!(reserved(&tree), [""; 0]);
@@ -258,7 +258,8 @@ both_back_ends! {
         if !is_root() || !has("strace") {
             return;
         }
-        for before in [None, Some(old())] {
+        // Some know no rename that does not replace, either.
+        for (before, further) in [(None, ""), (None, "renameat2:error=EINVAL"), (Some(old()), "")] {
             let mut named = 0;
             for nth in 1..=8 {
                 let tree = Tree::new();
@@ -267,13 +268,16 @@ both_back_ends! {
                 }
                 let mut server = tree.serve(backend);
                 server.ok("list_directory", json!({}));
-                let tracer = Tracer::attach(&server, &tree, Some(&format!("openat:error=EOPNOTSUPP:when={nth}")));
+                let tracer = Tracer::attach(&server, &tree, Some(&format!("openat:error=EOPNOTSUPP:when={nth} {further}")));
                 let answer = write(&mut server, "a", &new());
                 let log = tracer.detach();
                 is_whole(&tree, "a", before.as_deref(), &answer, &format!("openat {nth}"));
                 if log.lines().any(|line| line.contains("O_TMPFILE") && line.contains("(INJECTED)")) {
                     assert!(answer.is_ok());
+                    assert_eq!(tree.names(), ["a"]);
                     assert!(log.lines().any(|line| line.contains(".ptc-fs-mcp-") && line.contains("O_EXCL")));
+                    let refused = |line: &str| line.contains("RENAME_NOREPLACE") && line.contains("(INJECTED)");
+                    assert_eq!(log.lines().any(refused), !further.is_empty());
                     named += 1;
                 }
             }
@@ -292,7 +296,7 @@ both_back_ends! {
         let mut server = tree.serve(backend);
         for name in ["a", "fresh"] {
             let refused = write(&mut server, name, &"n".repeat(60_000)).unwrap_err();
-            assert_eq!(refused, refusal("write failed", "io"));
+            assert_eq!(refused, Refusal::new("write failed", "io"));
             assert_eq!(tree.names(), ["a", "ballast"]);
             assert_eq!(tree.read("a"), old().as_bytes());
         }
@@ -313,7 +317,7 @@ both_back_ends! {
         tree.write("b", "old");
         let mut server = tree.serve(backend);
         for name in ["a", "fresh"] {
-            assert_eq!(write(&mut server, name, "new").unwrap_err(), refusal("write failed", "io"));
+            assert_eq!(write(&mut server, name, "new").unwrap_err(), Refusal::new("write failed", "io"));
             assert_eq!(tree.names(), ["a", "b"]);
         }
         std::fs::remove_file(tree.path("b")).unwrap();
@@ -328,7 +332,7 @@ both_back_ends! {
         // The kernel writes up to the limit and then fails. `ulimit -f` counts in units of 512 or 1,024 bytes.
         let mut server = serve_after(&tree, backend, "trap '' XFSZ; ulimit -f 16", &[]);
         for name in ["a", "fresh"] {
-            assert_eq!(write(&mut server, name, &new()).unwrap_err(), refusal("write failed", "io"));
+            assert_eq!(write(&mut server, name, &new()).unwrap_err(), Refusal::new("write failed", "io"));
             assert_eq!(tree.names(), ["a"]);
             assert_eq!(tree.read("a"), old().as_bytes());
         }
@@ -338,7 +342,7 @@ both_back_ends! {
     fn the_signal_for_a_file_too_large_does_not_end_the_server(backend) {
         let tree = Tree::with(&[("a", &old())]);
         let mut server = serve_after(&tree, backend, "ulimit -c 0; ulimit -f 16", &[]);
-        assert_eq!(write(&mut server, "a", &new()).unwrap_err(), refusal("write failed", "io"));
+        assert_eq!(write(&mut server, "a", &new()).unwrap_err(), Refusal::new("write failed", "io"));
         assert_eq!(tree.read("a"), old().as_bytes());
         assert_eq!(tree.names(), ["a"]);
         assert!(write(&mut server, "a", "short").is_ok());
@@ -353,7 +357,7 @@ both_back_ends! {
             assert_eq!(server.all("search_files", json!({ "query": "p" }), "path"), [""; 0]);
             assert_eq!(server.all("search_text", json!({ "query": "needle" }), "path"), ["a"]);
             assert_eq!(server.all("search_text", json!({ "query": "needle", "path": "" }), "path"), ["a"]);
-            let bad = refusal("path is not a relative path inside the root", "invalid_argument");
+            let bad = Refusal::new("path is not a relative path inside the root", "invalid_argument");
             assert_eq!(server.call("read_text_file", json!({ "path": leftover })).unwrap_err(), bad);
             assert_eq!(server.call("list_directory", json!({ "path": leftover })).unwrap_err(), bad);
             let search = json!({ "query": "needle", "path": leftover });
@@ -388,8 +392,13 @@ both_back_ends! {
         let before = tree.names();
 
         // A change time cannot be set, so the answers about the leftover are altered: which ones, a first write tells.
-        let mut server = tree.serve(backend);
-        server.ok("list_directory", json!({}));
+        // Each write is the first of its server: within a minute a server looks only once.
+        let fresh = || {
+            let mut server = tree.serve(backend);
+            server.ok("list_directory", json!({}));
+            server
+        };
+        let mut server = fresh();
         let tracer = Tracer::attach(&server, &tree, None);
         assert!(write(&mut server, "a", "first").is_ok());
         let log = tracer.detach();
@@ -398,6 +407,7 @@ both_back_ends! {
         let asked = |name: &str| statx.iter().position(|line| line.contains(name)).expect("it is looked at") + 1;
         for (name, swept) in [(&linked, false), (&directory, false), (&link, false), (&leftover, true)] {
             let aged = format!("statx:poke_exit=@arg5={}:when={}", aged(&tree, name), asked(name));
+            let mut server = fresh();
             let tracer = Tracer::attach(&server, &tree, Some(&aged));
             assert!(write(&mut server, "a", "again").is_ok());
             drop(tracer);

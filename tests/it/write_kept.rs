@@ -1,7 +1,7 @@
 //! `write_text_file`: what a replacement keeps of the file, and which destinations it leaves alone.
 
-use crate::harness::{Tree, both_back_ends, is_root};
-use crate::write::{NOT_WRITABLE, refusal, serve_after, write};
+use crate::harness::{NOT_WRITABLE, Refusal, Tree, both_back_ends, is_root};
+use crate::write::{serve_after, write};
 use rustix::fs::{XattrFlags, getxattr, lgetxattr, setxattr};
 use serde_json::json;
 use std::fs::Permissions;
@@ -130,7 +130,7 @@ both_back_ends! {
         let run = "exec setpriv --reuid 4321 --regid 4321 --clear-groups \"$@\"";
         let mut server = serve_after(&tree, backend, run, &[]);
         let refused = write(&mut server, "a", "new").unwrap_err();
-        assert_eq!(refused, refusal("destination's owner or access list cannot be kept", "not_writable"));
+        assert_eq!(refused, Refusal::new("destination's owner or access list cannot be kept", "not_writable"));
         assert_eq!(tree.read("a"), b"old");
         assert_eq!(tree.names(), ["a"]);
         assert!(write(&mut server, "b", "its own").is_ok(), "it may write in this directory");
@@ -211,7 +211,7 @@ both_back_ends! {
         for _ in 0..20 {
             for name in &destinations {
                 let refused = write(&mut server, name, "CLOBBER").unwrap_err();
-                assert_eq!(refused, refusal(NOT_WRITABLE, "not_writable"), "{name}");
+                assert_eq!(refused, Refusal::new(NOT_WRITABLE, "not_writable"), "{name}");
             }
         }
         let after: Vec<_> = destinations.iter().map(|name| inode(name)).collect();
@@ -230,7 +230,7 @@ both_back_ends! {
         for mode in [0o444, 0o400, 0o555, 0o000] {
             set_mode(&tree.path("a"), mode);
             let before = std::fs::metadata(tree.path("a")).unwrap().ino();
-            assert_eq!(write(&mut server, "a", "new").unwrap_err(), refusal(NOT_WRITABLE, "not_writable"), "{mode:o}");
+            assert_eq!(write(&mut server, "a", "new").unwrap_err(), Refusal::new(NOT_WRITABLE, "not_writable"), "{mode:o}");
             assert_eq!(std::fs::metadata(tree.path("a")).unwrap().ino(), before);
         }
         set_mode(&tree.path("a"), 0o600);
@@ -247,7 +247,7 @@ both_back_ends! {
             let tree = Tree::with(&[("a", "old")]);
             let mut server = tree.serve(backend);
             let guard = Flag::set(tree.path("a"), flag);
-            assert_eq!(write(&mut server, "a", "new").unwrap_err(), refusal(NOT_WRITABLE, "not_writable"), "+{flag}");
+            assert_eq!(write(&mut server, "a", "new").unwrap_err(), Refusal::new(NOT_WRITABLE, "not_writable"), "+{flag}");
             assert_eq!(tree.read("a"), b"old");
             assert_eq!(tree.names(), ["a"]);
             drop(guard);
@@ -275,7 +275,7 @@ both_back_ends! {
         let tree = Tree::with(&[("over", "12345678901"), ("exact", "1234567890")]);
         let mut server = tree.serve_with(backend, &["--include", "**", "--max-file-bytes", "10"]);
         assert_eq!(server.all("list_directory", json!({}), "path"), ["exact"]);
-        assert_eq!(write(&mut server, "over", "new").unwrap_err(), refusal(NOT_WRITABLE, "not_writable"));
+        assert_eq!(write(&mut server, "over", "new").unwrap_err(), Refusal::new(NOT_WRITABLE, "not_writable"));
         assert_eq!(tree.read("over"), b"12345678901");
         assert!(write(&mut server, "exact", "new").is_ok());
     }
@@ -285,7 +285,7 @@ both_back_ends! {
         std::fs::hard_link(tree.path("a"), tree.path("b")).unwrap();
         let mut server = tree.serve_with(backend, &["--include", "**", "--deny-hardlinks"]);
         for name in ["a", "b"] {
-            assert_eq!(write(&mut server, name, "new").unwrap_err(), refusal(NOT_WRITABLE, "not_writable"));
+            assert_eq!(write(&mut server, name, "new").unwrap_err(), Refusal::new(NOT_WRITABLE, "not_writable"));
             assert_eq!(tree.read(name), b"old");
         }
         assert_eq!(tree.names(), ["a", "b", "single"]);

@@ -1,24 +1,13 @@
 //! `write_text_file` beside readers, listers and other writers: whole files only, and no name that is nobody's.
 
-use crate::harness::{Backend, DEADLINE, Tree, both_back_ends, sha256};
+use crate::harness::{BUSY, Backend, DEADLINE, Done, Tree, both_back_ends, sha256};
 use crate::write::write;
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Instant;
 
-const BUSY: &str = "the file is changing; try again";
-
 fn variant(letter: &str) -> String {
     format!("{letter} ").repeat(30_000)
-}
-
-/// Tells the others that the writer is done, also when it fails.
-struct Done<'a>(&'a AtomicBool);
-
-impl Drop for Done<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, SeqCst);
-    }
 }
 
 /// Writes the two variants in turn, at least so often, and until `enough`; returns how often.

@@ -85,17 +85,16 @@ fn run(context: Context<'_>, arguments: Arguments<'_>) -> Result<Reply, ToolErro
         page: Page::new(limits.max_result_bytes, limit),
         budget: limits.max_scan_bytes,
         buffer: Vec::new(),
+        files: 0,
         start,
         stopped: None,
         issued: State::at(traversal.now, traversal.state()),
         resumed: State::at(traversal.observed(), traversal.state()),
     };
-    let (mut work, mut file) = (Work::new(context.stopped), 0);
+    let mut work = Work::new(context.stopped);
     context.root.visit(&scope, &mut work, &mut |found, work| {
         work.go_on()?;
-        search.file(file, found, work)?;
-        file += 1;
-        Ok(())
+        search.file(found, work)
     })?;
     let Search { page, stopped, issued, resumed, .. } = search;
     traversal.verify(resumed.finish())?;
@@ -109,6 +108,8 @@ struct Search<'q> {
     page: Page,
     budget: u64,
     buffer: Vec<u8>,
+    /// Files in the state so far. One that vanished is in no state, so it is not counted either.
+    files: u64,
     start: Position,
     /// Where the next page begins; while `None`, files are searched.
     stopped: Option<Position>,
@@ -118,16 +119,23 @@ struct Search<'q> {
 }
 
 impl Search<'_> {
-    fn file(&mut self, file: u64, found: &Found<'_>, work: &mut Work<'_>) -> Result<(), ToolError> {
+    fn file(&mut self, found: &Found<'_>, work: &mut Work<'_>) -> Result<(), ToolError> {
         let Some(mut fact) = found.fact(work)? else { return Ok(()) };
+        let file = self.files;
+        self.files += 1;
         let earlier = self.start.searched(file);
         let here = self.stopped.is_none() && file >= self.start.file;
         let mut content = None;
         // A file of an earlier page is opened again only if its fingerprint is no evidence.
-        if here || (earlier && self.resumed.wants(&fact)) {
+        if here || (earlier && (self.resumed.wants(&fact) || self.issued.wants(&fact))) {
             let mark = here.then(|| if file == self.start.file { self.start.mark } else { Mark::default() });
+            let skipped = work.skipped;
             if let Some(seen) = self.read(file, mark, found, work)? {
                 (content, fact) = (seen.content, seen.fact);
+            }
+            if !here {
+                // What the page that searched the file has counted is not counted again.
+                work.skipped = skipped;
             }
         }
         // Of a file that a cursor's pages have not read, the fingerprint alone is in its state.
@@ -148,8 +156,8 @@ impl Search<'_> {
     ) -> Result<Option<Seen>, ToolError> {
         let Some(opened) = found.open(work)? else { return Ok(None) };
         let filled = self.page.filled();
-        // Every pass has the whole budget, so that two passes over one state do the same. What passes cost that came to
-        // nothing is charged below, and once they have cost all of it there is no further one.
+        // Every pass has the whole budget, so that two passes over one state do the same. What they cost is charged
+        // below, and once they have cost all of it there is no further one.
         let mut cost = Cost::default();
         let read = opened.settled(|reading| {
             self.page.go_back(filled);
@@ -178,7 +186,9 @@ impl Search<'_> {
             }
         };
         if let Some(scanned) = scanned {
-            self.budget = scanned.budget.min(self.budget.saturating_sub(LEAST_FILE));
+            // A scan, and the pass that confirms it, are charged once; what more it took is charged, too.
+            let cost = LEAST_FILE.max(cost.bytes / 2);
+            self.budget = scanned.budget.min(self.budget.saturating_sub(cost));
             work.skipped.undecodable_lines += scanned.undecodable;
             if scanned.ended != Ended::File {
                 self.stopped = Some(Position { file, mark: scanned.mark });

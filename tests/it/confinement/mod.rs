@@ -11,13 +11,12 @@ mod root;
 mod special;
 mod unopened;
 
+pub use crate::harness::{NOT_READABLE, NOT_WRITABLE};
 use crate::harness::{Server, sha256};
 use serde_json::{Value, json};
 
 pub const BAD_PATH: &str = "path is not a relative path inside the root";
 pub const NOT_SERVED: &str = "path is not served by this root";
-pub const NOT_READABLE: &str = "path is not a readable regular file";
-pub const NOT_WRITABLE: &str = "destination is not a writable regular file";
 pub const BAD_BASENAME: &str = "path must be one lowercase basename of letters, digits, dots, underscores, or hyphens";
 
 /// The one answer of a reader that has nothing to say.
