@@ -1,6 +1,6 @@
 //! Many files, many directories, and what a call does not look at.
 
-use crate::harness::{Backend, Server, Tree, binary, has};
+use crate::harness::{Backend, Server, Tree, binary, both_back_ends, has};
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -38,25 +38,29 @@ fn every_tool_works_over_100_000_files_in_1_000_directories() {
     }
 }
 
-#[test]
-fn a_directory_of_more_than_4_096_files_is_listed_whole_and_each_file_once() {
-    let tree = Tree::new();
-    for file in 0..4097 {
-        std::fs::write(tree.path(format!("f{file:04}")), "").unwrap();
+both_back_ends! {
+    fn a_directory_of_more_than_4_096_files_is_listed_whole_and_each_file_once(backend) {
+        let tree = Tree::new();
+        for file in 0..4097 {
+            std::fs::write(tree.path(format!("f{file:04}")), "").unwrap();
+        }
+        let mut server = tree.serve(backend);
+        let pages = server.pages("list_directory", json!({}));
+        let paths: Vec<String> = pages.iter().flat_map(|page| page.column("path")).collect();
+        assert_eq!(paths, (0..4097).map(|n| format!("f{n:04}")).collect::<Vec<_>>());
+        assert_eq!(pages.len(), 21, "200 items a page");
     }
-    let mut server = tree.serve(Backend::Openat2);
-    let pages = server.pages("list_directory", json!({}));
-    let paths: Vec<String> = pages.iter().flat_map(|page| page.column("path")).collect();
-    assert_eq!(paths, (0..4097).map(|n| format!("f{n:04}")).collect::<Vec<_>>());
-    assert_eq!(pages.len(), 21, "200 items a page");
 }
 
 /// The names that a call opened, from its system calls.
-fn opened(tree: &Tree, tool: &str, arguments: &serde_json::Value) -> BTreeSet<String> {
+fn opened(tree: &Tree, backend: Backend, tool: &str, arguments: &serde_json::Value) -> BTreeSet<String> {
     let trace = tree.above().join(format!("trace-{tool}"));
     let mut command = std::process::Command::new("strace");
     command.args(["-f", "-qq", "-e", "trace=openat,openat2", "-o"]).arg(&trace);
     command.arg(binary().get_program()).arg("--root").arg(tree.root()).args(["--include", "**"]);
+    if backend == Backend::Components {
+        command.arg("--test-component-walk");
+    }
     let mut server = Server::start(command);
     server.ok(tool, arguments.clone());
     assert!(server.end().status.success());
@@ -64,18 +68,20 @@ fn opened(tree: &Tree, tool: &str, arguments: &serde_json::Value) -> BTreeSet<St
     trace.lines().filter_map(|line| line.split('"').nth(1)).map(str::to_owned).collect()
 }
 
-#[test]
-fn a_listing_stops_at_the_first_served_file_beneath_each_entry() {
-    if !has("strace") {
-        return;
+both_back_ends! {
+    fn a_listing_stops_at_the_first_served_file_beneath_each_entry(backend) {
+        if !has("strace") {
+            return;
+        }
+        let tree = Tree::with(&[("a/file", ""), ("a/deep/x", ""), ("b/one/y", ""), ("c/file", "")]);
+        let listed = opened(&tree, backend, "list_directory", &json!({}));
+        for name in ["a", "b", "c", "one"] {
+            assert!(listed.contains(name), "{name} has to be looked into: {listed:?}");
+        }
+        assert!(!listed.contains("deep"), "a file lies beside it: {listed:?}");
+        let walked = opened(&tree, backend, "search_files", &json!({ "query": "x" }));
+        assert!(walked.contains("deep"), "the trace shows what is opened: {walked:?}");
     }
-    let tree = Tree::with(&[("a/file", ""), ("a/deep/x", ""), ("b/one/y", ""), ("c/file", "")]);
-    let listed = opened(&tree, "list_directory", &json!({}));
-    for name in ["a", "b", "c", "one"] {
-        assert!(listed.contains(name), "{name} has to be looked into: {listed:?}");
-    }
-    assert!(!listed.contains("deep"), "a file lies beside it: {listed:?}");
-    assert!(opened(&tree, "search_files", &json!({ "query": "x" })).contains("deep"), "the trace shows what is opened");
 }
 
 #[test]
