@@ -5,9 +5,10 @@ mod cli;
 mod diagnostics;
 
 use ptc_fs_mcp::{Pages, Root, Server};
+use serde_json::{Map, Value};
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// `EX_USAGE` of sysexits.h: a wrong command line or configuration.
 const USAGE: u8 = 64;
@@ -42,34 +43,38 @@ fn place(panic: &std::panic::PanicHookInfo<'_>) -> String {
 
 fn run() -> Result<ExitCode, String> {
     let open = |config| Root::open_ambient(config).and_then(Server::new).map_err(|error| error.to_string());
-    match cli::parse(std::env::args_os())? {
+    let done = match cli::parse(std::env::args_os())? {
         cli::Command::Print(text) => Ok(print(&text)),
+        cli::Command::Serve(config) => serve(open(config)?),
         cli::Command::Call { config, tool, arguments, first_page } => {
             let server = open(config)?;
             if !server.offers(&tool) {
                 return Err(format!("unknown tool {}", tool.escape_debug()));
             }
-            let pages = if first_page { Pages::First } else { Pages::All };
-            Ok(match server.call(&tool, &arguments, pages) {
-                Err(refusal) => {
-                    complain(&refusal.to_string());
-                    ExitCode::from(1)
-                }
-                Ok(answer) => {
-                    if let Some(counts) = answer.skipped {
-                        complain(&format!("skipped: {counts}"));
-                    }
-                    print(&format!("{}\n", answer.json))
-                }
-            })
+            call(&server, &tool, &arguments, if first_page { Pages::First } else { Pages::All })
         }
-        cli::Command::Serve(config) => {
-            let server = open(config)?;
-            // The system's words would say no more than this.
-            Ok(serve(server).unwrap_or_else(|_| {
-                complain("cannot start: the system gives no thread or no signal handler");
-                ExitCode::from(OS_ERROR)
-            }))
+    };
+    // The system's words would say no more than this.
+    Ok(done.unwrap_or_else(|_| {
+        complain("cannot start: the system gives no thread or no signal handler");
+        ExitCode::from(OS_ERROR)
+    }))
+}
+
+fn call(server: &Server, tool: &str, arguments: &Map<String, Value>, pages: Pages) -> std::io::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let _within = runtime.enter();
+    let _too_large = survive_large_files()?;
+    match server.call(tool, arguments, pages) {
+        Err(refusal) => {
+            complain(&refusal.to_string());
+            Ok(ExitCode::from(1))
+        }
+        Ok(answer) => {
+            if let Some(counts) = answer.skipped {
+                complain(&format!("skipped: {counts}"));
+            }
+            Ok(print(&format!("{}\n", answer.json)))
         }
     }
 }
@@ -90,8 +95,7 @@ fn serve(server: Server) -> std::io::Result<ExitCode> {
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).thread_stack_size(STACK).enable_all().build()?;
     let ended = runtime.block_on(async {
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-        // Its default is to end the process in the middle of a write that passes the file size limit.
-        let _too_large = signal(SignalKind::from_raw(SIGXFSZ))?;
+        let _too_large = survive_large_files()?;
         let lines = server.stdio_lines()?;
         tokio::select! {
             () = server.serve(lines) => {}
@@ -103,6 +107,11 @@ fn serve(server: Server) -> std::io::Result<ExitCode> {
     // A blocking thread may sit in a read of standard input, or in a call that nobody waits for.
     runtime.shutdown_background();
     ended
+}
+
+/// By default the process ends in the middle of a write that passes the file size limit.
+fn survive_large_files() -> std::io::Result<Signal> {
+    signal(SignalKind::from_raw(SIGXFSZ))
 }
 
 fn print(text: &str) -> ExitCode {

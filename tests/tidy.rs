@@ -35,7 +35,7 @@ const RULES: &[(&str, &[&str], &[&str])] = &[
     ("transport", &[], &["rmcp", "tokio", "tokio_util", "serde", "serde_json", "memchr", "rustix"]),
     ("cli", &[], &["ptc_fs_mcp", "clap", "serde_json"]),
     ("diagnostics", &[], &["tracing", "tracing_subscriber"]),
-    ("main", &[], &["ptc_fs_mcp", "tokio"]),
+    ("main", &[], &["ptc_fs_mcp", "tokio", "serde_json"]),
     ("lib", &[], &[]),
 ];
 

@@ -264,3 +264,15 @@ fn an_unreadable_directory_is_counted_and_the_rest_is_printed() {
     assert_eq!(printed(&finished)["items"], json!([{ "path": "a.txt" }]));
     assert_eq!(finished.stderr, "skipped: {\"unreadable_directories\":1}\n");
 }
+
+#[test]
+fn a_write_that_passes_the_file_size_limit_is_refused_and_the_process_says_so() {
+    let tree = Tree::with(&[("a", "old")]);
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "ulimit -c 0; ulimit -f 16; exec \"$0\" \"$@\""]).arg(binary().get_program());
+    let content = json!({ "path": "a", "content": "x".repeat(60_000) }).to_string();
+    command.args(["call", "write_text_file", &content, "--include", "**", "--root"]).arg(tree.root());
+    let finished = finish(&mut command);
+    assert_eq!((finished.status.code(), finished.stderr.as_str()), (Some(1), "write failed\n"));
+    assert_eq!(tree.read("a"), b"old");
+}
