@@ -1,7 +1,7 @@
 //! One regular file, opened without ever blocking, and read so that what was read is one state of it.
 //!
-//! The type is decided on an `O_PATH` descriptor, which opens nothing: a FIFO, socket or device is never opened for
-//! reading. Between that and the open the name may be exchanged, so the inode is compared.
+//! The type is decided on an `O_PATH` descriptor, which opens nothing: a FIFO, socket or device is never read or waited
+//! for. Between that and the open the name may be exchanged, so the open does not block and the inode is compared.
 
 use blake3::Hasher;
 use cap_std::fs::Dir;

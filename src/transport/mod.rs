@@ -2,7 +2,7 @@
 //!
 //! Everything a line can be is decided by [`classify`](classify::classify), a pure function; what is no message is
 //! answered here and never reaches the server. Lines are bounded, and so is what is unanswered or unwritten: every line
-//! takes a room until its answer is written, and without a free one no further line is read.
+//! that wants an answer takes a room until that is written, and without a free one no further line is read.
 
 mod classify;
 mod ids;

@@ -27,9 +27,10 @@ pub(super) const TOOL: Tool = Tool {
     name: NAME,
     title: "Search text",
     description: "Finds lines that contain the query, sorted by path and line. The query is a literal, case-sensitive \
-                  part of one line, not a pattern; each matching line is one item. path narrows the search to one directory or file. text is the line, \
-                  or for a long line the part around the match, at most 1024 bytes. A page may be empty and still have \
-                  a next_cursor when much had to be scanned: call again with it as cursor until it is null.",
+                  part of one line, not a pattern; each matching line is one item. path narrows the search to one \
+                  directory or file. text is the line, or for a long line the part around the match, at most 1024 \
+                  bytes. A page may be empty and still have a next_cursor when much had to be scanned: call again with \
+                  it as cursor until it is null.",
     writes: false,
     arguments: &["query", "path", "cursor", "limit"],
     input: |_| {
