@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::error::ToolError;
 use crate::page::content_hash;
-use crate::root::Skipped;
+use crate::root::{Skipped, Watch};
 use crate::server::Server;
 use crate::tools::{self, Content};
 
@@ -33,7 +33,7 @@ impl Server {
     /// ```
     /// use ptc_fs_mcp::{Config, Pages, Root, Server};
     /// let config = Config::builder().root("src").include("lib.rs").build()?;
-    /// let server = Server::new(Root::open_ambient(config)?)?;
+    /// let server = Server::new(Root::open_ambient(&config)?)?;
     /// let answer = server.call("list_directory", &serde_json::Map::new(), Pages::First)?;
     /// assert!(answer.json.starts_with(r#"{"items":[{"name":"lib.rs","kind":"file","path":"lib.rs"}]"#));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -42,12 +42,13 @@ impl Server {
     /// # Errors
     /// The tool's refusal, also of a later page; an unknown tool is a [`ToolError::BadArgument`].
     pub fn call(&self, tool: &str, arguments: &Map<String, Value>, pages: Pages) -> Result<Answer, ToolError> {
-        let tool = tools::find(tool).ok_or_else(|| ToolError::BadArgument("unknown tool".to_owned()))?;
+        let tool = self.find(tool).ok_or_else(|| ToolError::BadArgument("unknown tool".to_owned()))?;
         let mut arguments = arguments.clone();
         let mut joined = Joined::default();
+        let watch = Watch::default();
         // Bounded: every page makes progress, and a traversal over a changing tree fails.
         loop {
-            let reply = tool.call(self.context(&|| false), &arguments)?;
+            let reply = tool.call(self.context(&watch), &arguments)?;
             joined.skipped = joined.skipped.merge(reply.skipped);
             let (items, next_cursor, evidence) = match reply.content {
                 Content::Record(json) => return Ok(Answer { json, skipped: None }),

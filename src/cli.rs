@@ -12,11 +12,23 @@ use std::ffi::OsString;
 /// What the process is to do.
 pub(crate) enum Command {
     /// Serve MCP over standard input and output.
-    Serve(Config),
+    Serve { config: Config, protocol: Protocol },
     /// Make one call.
     Call { config: Config, tool: String, arguments: Map<String, Value>, first_page: bool },
     /// Print a text on standard output.
     Print(String),
+}
+
+/// How MCP is spoken.
+#[derive(Args, Default)]
+pub(crate) struct Protocol {
+    /// Also serve clients that open with the 2025-era initialize
+    #[arg(long)]
+    pub(crate) accept_legacy: bool,
+    /// Let a search for panic panic
+    #[cfg(feature = "test-hooks")]
+    #[arg(long, hide = true)]
+    pub(crate) test_panics: bool,
 }
 
 #[derive(Parser)]
@@ -32,6 +44,8 @@ pub(crate) enum Command {
 struct Words {
     #[command(flatten)]
     root: RootArgs,
+    #[command(flatten)]
+    protocol: Protocol,
     /// Print the version and exit
     #[arg(long)]
     version: bool,
@@ -105,7 +119,13 @@ pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Result<Command, St
         return Ok(Command::Print(format!("{VERSION}\n")));
     }
     match words.command {
-        None => Ok(Command::Serve(words.root.config().map_err(|error| error.to_string())?)),
+        None => {
+            let config = words.root.config().map_err(|error| error.to_string())?;
+            Ok(Command::Serve { config, protocol: words.protocol })
+        }
+        Some(Sub::Call { .. }) if words.protocol.accept_legacy => {
+            Err("--accept-legacy has no use with call".to_owned())
+        }
         Some(Sub::Call { tool, json, page, root }) => Ok(Command::Call {
             config: words.root.join(root)?.config().map_err(|error| error.to_string())?,
             tool,

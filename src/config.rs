@@ -33,8 +33,10 @@ pub struct Limits {
     pub walk_files: u64,
     /// Most directory entries that one walk may read. Default 16,000,000.
     pub walk_entries: u64,
-    /// Tool calls at work at one time; more wait. Default 8.
-    pub concurrent_calls: usize,
+    /// Walks and scans (`list_directory`, `search_files`, `search_text`) at work at one time; more wait. Default 4.
+    pub long_calls: usize,
+    /// Other calls at work at one time, whatever the walks and scans do; more wait. Default 8.
+    pub short_calls: usize,
 }
 
 impl Limits {
@@ -49,7 +51,8 @@ impl Limits {
         deny_hardlinks: false,
         walk_files: 4_000_000,
         walk_entries: 16_000_000,
-        concurrent_calls: 8,
+        long_calls: 4,
+        short_calls: 8,
     };
 
     /// The largest content that a write may have: what is larger than `max_file_bytes` could not be read back.
@@ -68,7 +71,8 @@ impl Limits {
         positive("--max-depth", self.max_depth)?;
         positive("walk_files", self.walk_files)?;
         positive("walk_entries", self.walk_entries)?;
-        positive("concurrent_calls", self.concurrent_calls as u64)?;
+        positive("long_calls", self.long_calls as u64)?;
+        positive("short_calls", self.short_calls as u64)?;
         if !(36_000..=4_194_304).contains(&self.max_result_bytes) {
             let rule = "an integer from 36000 to 4194304";
             return Err(ConfigError::Limit { option: "--max-result-bytes", rule });
@@ -84,7 +88,7 @@ impl Default for Limits {
 }
 
 /// A valid configuration; see [`Config::builder`].
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Config {
     pub(crate) root: Option<OsString>,
     pub(crate) selector: Selector,

@@ -60,6 +60,15 @@ pub enum ConfigError {
         /// What the value must be.
         rule: &'static str,
     },
+    /// A tool, or a set of tools, that does not exist. Holds its name, shortened where it is long.
+    #[error("unknown tool in --tools: {0}")]
+    UnknownTool(String),
+    /// A server without tools would serve nothing.
+    #[error("--tools names no tool")]
+    NoTools,
+    /// A name or version of the server that is empty, longer than 64 characters, or holds a control character.
+    #[error("name and version must be 1 to 64 characters without control characters")]
+    Identity,
     /// The system gave no random bytes, so cursors could not be signed.
     #[error("no random source")]
     NoRandomness,

@@ -12,7 +12,7 @@
 //!
 //! let directory = tempfile::tempdir()?;
 //! let config = Config::builder().root(directory.path()).include("*.md").build()?;
-//! let server = Server::new(Root::open_ambient(config)?)?;
+//! let server = Server::new(Root::open_ambient(&config)?)?;
 //!
 //! let note = json!({ "path": "note.md", "content": "hello" });
 //! server.call("write_text_file", note.as_object().unwrap(), Pages::All)?;
@@ -42,7 +42,6 @@ pub use path::RelPath;
 pub use root::Root;
 pub use selector::Selector;
 pub use server::Server;
-pub use transport::Lines;
 
 /// This crate's version, which the server also tells its clients.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -4,7 +4,7 @@
 mod cli;
 mod diagnostics;
 
-use ptc_fs_mcp::{Pages, Root, Server};
+use ptc_fs_mcp::{Config, Pages, Root, Server};
 use serde_json::{Map, Value};
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
@@ -33,6 +33,12 @@ fn main() -> ExitCode {
     }
 }
 
+fn speaking(server: Server, protocol: &cli::Protocol) -> Server {
+    #[cfg(feature = "test-hooks")]
+    let server = if protocol.test_panics { server.test_panics() } else { server };
+    if protocol.accept_legacy { server.accept_legacy() } else { server }
+}
+
 /// A panic's message may quote what the code was working on, so only its place is told.
 fn place(panic: &std::panic::PanicHookInfo<'_>) -> String {
     match panic.location() {
@@ -42,10 +48,10 @@ fn place(panic: &std::panic::PanicHookInfo<'_>) -> String {
 }
 
 fn run() -> Result<ExitCode, String> {
-    let open = |config| Root::open_ambient(config).and_then(Server::new).map_err(|error| error.to_string());
+    let open = |config: Config| Root::open_ambient(&config).and_then(Server::new).map_err(|error| error.to_string());
     let done = match cli::parse(std::env::args_os())? {
         cli::Command::Print(text) => Ok(print(&text)),
-        cli::Command::Serve(config) => serve(open(config)?),
+        cli::Command::Serve { config, protocol } => serve(speaking(open(config)?, &protocol)),
         cli::Command::Call { config, tool, arguments, first_page } => {
             let server = open(config)?;
             if !server.offers(&tool) {
@@ -96,9 +102,8 @@ fn serve(server: Server) -> std::io::Result<ExitCode> {
     let ended = runtime.block_on(async {
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         let _too_large = survive_large_files()?;
-        let lines = server.stdio_lines()?;
         tokio::select! {
-            () = server.serve(lines) => {}
+            served = server.serve_stdio() => served?,
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }

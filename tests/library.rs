@@ -21,7 +21,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 
 fn server(root: &Path, include: &str) -> Server {
     let config = Config::builder().root(root).include(include).build().unwrap();
-    Server::new(Root::open_ambient(config).unwrap()).unwrap()
+    Server::new(Root::open_ambient(&config).unwrap()).unwrap()
 }
 
 /// The client's end of a connection to a server that runs in this process.
@@ -35,10 +35,7 @@ impl Client {
     fn connect(server: &Server) -> Self {
         // A small buffer, so that messages cross it in parts.
         let (ours, theirs) = tokio::io::duplex(512);
-        let (read, write) = tokio::io::split(theirs);
-        let server = server.clone();
-        let lines = server.lines(read, write);
-        let task = tokio::spawn(server.serve(lines));
+        let task = tokio::spawn(server.clone().serve(theirs));
         let (read, write) = tokio::io::split(ours);
         Self { read: BufReader::new(read), write, task }
     }
@@ -156,14 +153,15 @@ fn a_large_result_crosses_a_small_stream_whole() {
 fn a_configuration_that_is_not_valid_is_a_value_that_says_why() {
     assert_eq!(Config::builder().root(".").build().unwrap_err(), ConfigError::IncludeRequired);
     let rootless = Config::builder().include("**").build().unwrap();
-    assert_eq!(Root::open_ambient(rootless).unwrap_err(), ConfigError::RootRequired);
+    assert_eq!(Root::open_ambient(&rootless).unwrap_err(), ConfigError::RootRequired);
     let limits = Limits { max_result_bytes: 35_999, ..Limits::DEFAULT };
     let error = Config::builder().root(".").include("**").limits(limits).build().unwrap_err();
     assert_eq!(error.to_string(), "--max-result-bytes must be an integer from 36000 to 4194304");
     let error = Config::builder().root(".").include("a?").build().unwrap_err();
     assert_eq!(error.to_string(), "--include pattern can never match: a? (write a*)");
     for limits in [
-        Limits { concurrent_calls: 0, ..Limits::DEFAULT },
+        Limits { long_calls: 0, ..Limits::DEFAULT },
+        Limits { short_calls: 0, ..Limits::DEFAULT },
         Limits { walk_files: 0, ..Limits::DEFAULT },
         Limits { walk_entries: 0, ..Limits::DEFAULT },
     ] {
@@ -183,13 +181,13 @@ fn a_walk_bound_fails_the_call_with_a_text_that_names_it() {
             (Limits { walk_entries: 2, ..Limits::DEFAULT }, "the walk passes the limit of 2 entries"),
         ] {
             let config = Config::builder().root(directory.path()).include("**").limits(limits).build().unwrap();
-            let mut client = Client::connect(&Server::new(Root::open_ambient(config).unwrap()).unwrap());
+            let mut client = Client::connect(&Server::new(Root::open_ambient(&config).unwrap()).unwrap());
             assert_eq!(client.call("search_files", json!({ "query": "a" })).await.unwrap_err(), text);
             client.end().await;
         }
         let limits = Limits { walk_files: 3, walk_entries: 3, ..Limits::DEFAULT };
         let config = Config::builder().root(directory.path()).include("**").limits(limits).build().unwrap();
-        let mut client = Client::connect(&Server::new(Root::open_ambient(config).unwrap()).unwrap());
+        let mut client = Client::connect(&Server::new(Root::open_ambient(&config).unwrap()).unwrap());
         assert_eq!(
             client.call("search_files", json!({ "query": "a" })).await.unwrap()["items"],
             json!([{ "path": "a" }])
@@ -203,9 +201,9 @@ fn many_calls_at_once_are_all_answered_when_few_may_run() {
     run(async {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("a"), "x").unwrap();
-        let limits = Limits { concurrent_calls: 1, ..Limits::DEFAULT };
+        let limits = Limits { long_calls: 1, short_calls: 1, ..Limits::DEFAULT };
         let config = Config::builder().root(directory.path()).include("**").limits(limits).build().unwrap();
-        let server = Server::new(Root::open_ambient(config).unwrap()).unwrap();
+        let server = Server::new(Root::open_ambient(&config).unwrap()).unwrap();
         let tasks: Vec<_> = (0..20)
             .map(|_| {
                 let mut client = Client::connect(&server);

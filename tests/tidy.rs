@@ -57,7 +57,18 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("thread::sleep", &["src/root/file.rs"]),
     ("process::exit", &[]),
     ("std::env", &["src/main.rs"]),
-    ("async ", &["src/main.rs", "src/server/mod.rs", "src/transport/mod.rs", "src/transport/streams.rs"]),
+    (
+        "async ",
+        &[
+            "src/main.rs",
+            "src/server/calls.rs",
+            "src/server/mod.rs",
+            "src/server/progress.rs",
+            "src/server/service.rs",
+            "src/transport/mod.rs",
+            "src/transport/streams.rs",
+        ],
+    ),
     ("args_os", &["src/main.rs"]),
 ];
 

@@ -143,6 +143,7 @@ impl<'w, 't> Reader<'w, 't> {
                 continue;
             }
             self.entries += 1;
+            self.work.met();
             if self.entries.is_multiple_of(1024) {
                 self.work.go_on()?;
             }

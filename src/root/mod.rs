@@ -30,7 +30,7 @@ pub(crate) use fact::{Fact, Moment};
 pub(crate) use file::{DIGESTED, Reading, digest};
 pub(crate) use skipped::Skipped;
 pub(crate) use walk::Found;
-pub(crate) use work::Work;
+pub(crate) use work::{Done, Watch, Work};
 
 /// One pinned directory, the patterns that select in it, and the bounds of its use. See [`Root::open_ambient`].
 #[derive(Debug)]

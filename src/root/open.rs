@@ -24,16 +24,44 @@ impl Root {
     ///
     /// ```
     /// use ptc_fs_mcp::{Config, Root};
-    /// let root = Root::open_ambient(Config::builder().root(".").include("**/*.md").build()?)?;
+    /// let root = Root::open_ambient(&Config::builder().root(".").include("**/*.md").build()?)?;
     /// # drop(root);
     /// # Ok::<(), ptc_fs_mcp::ConfigError>(())
     /// ```
     ///
     /// # Errors
     /// A [`ConfigError`] that says why this directory cannot be a root.
-    pub fn open_ambient(config: Config) -> Result<Self, ConfigError> {
+    pub fn open_ambient(config: &Config) -> Result<Self, ConfigError> {
         let path = config.root.as_deref().ok_or(ConfigError::RootRequired)?;
-        let dir = Dir::from(open_ambient_directory(path)?);
+        Self::pin(Dir::from(open_ambient_directory(path)?), config)
+    }
+
+    /// Pins a directory that the caller holds already, and needs no path: the configuration's own is not looked at.
+    ///
+    /// ```
+    /// use cap_std::ambient_authority;
+    /// use cap_std::fs::Dir;
+    /// use ptc_fs_mcp::{Config, Root};
+    /// let held = Dir::open_ambient_dir(".", ambient_authority())?;
+    /// let root = Root::from_dir(held, &Config::builder().include("**/*.md").build()?)?;
+    /// # drop(root);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A [`ConfigError`] that says why this directory cannot be a root.
+    pub fn from_dir(dir: Dir, config: &Config) -> Result<Self, ConfigError> {
+        // Opened again: an `O_PATH` descriptor can be neither listed nor flushed, and a duplicate would share the place
+        // in the listing with the caller's.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        match rustix::fs::openat(&dir, ".", flags, Mode::empty()) {
+            Ok(own) => Self::pin(Dir::from(own), config),
+            Err(Errno::NOTDIR) => Err(ConfigError::RootNotDirectory),
+            Err(_) => Err(ConfigError::RootUnreadable),
+        }
+    }
+
+    fn pin(dir: Dir, config: &Config) -> Result<Self, ConfigError> {
         let fact = Fact::of(&dir).map_err(|_| ConfigError::RootUnreadable)?;
         let filesystem = resolve::filesystem(&dir).map_err(|_| ConfigError::RootUnreadable)?;
         if is_kernel_filesystem(filesystem) {
@@ -51,7 +79,7 @@ impl Root {
             mount: fact.mount,
             memory: resolve::is_memory_filesystem(filesystem),
             dir,
-            selector: config.selector,
+            selector: config.selector.clone(),
             limits: config.limits,
             swept: Mutex::new(HashMap::new()),
             published: Mutex::new(VecDeque::new()),

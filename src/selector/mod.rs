@@ -31,7 +31,7 @@ const MAX_PATTERNS: usize = 256;
 /// assert!(!selector.selects(&RelPath::parse("docs/a.md")?));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Selector {
     include: GlobSet,
     exclude: GlobSet,

@@ -10,10 +10,11 @@ use serde_json::{Value, json};
 use super::meta::SUPPORTED;
 use crate::VERSION;
 use crate::config::Limits;
-use crate::error::{ToolError, shown};
-use crate::tools::{Reply, Tool, counts};
+use crate::error::{ConfigError, ToolError, shown};
+use crate::tools::{Offer, Reply, Tool, counts};
 
-const NAME: &str = "ptc-fs-mcp";
+/// Longest name, and longest version, of a server, in characters.
+const LONGEST_NAME: usize = 64;
 
 /// How long a client may keep the answers that stay the same while the process lives, in milliseconds.
 const TTL: u64 = 300_000;
@@ -22,27 +23,68 @@ const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 const SKIPPED: &str = "ptc-fs-mcp/skipped";
 const ERROR: &str = "ptc-fs-mcp/error";
 
-const INSTRUCTIONS: &str = "Files under one root directory; paths are relative to it, with forward slashes. Begin with \
-                            list_directory or search_files. Results come in pages: while next_cursor is not null, call \
-                            again with the same arguments and it as cursor. If a cursor is refused because the \
-                            filesystem changed, start again without it.";
-
-pub(super) fn identity() -> ServerConfig {
-    ServerConfig::new(capabilities()).with_server_info(Implementation::new(NAME, VERSION))
+/// What a server says of itself in every result.
+#[derive(Debug, Clone)]
+pub(super) struct Identity {
+    name: String,
+    version: String,
 }
 
-pub(super) fn discover() -> DiscoverResult {
+impl Default for Identity {
+    fn default() -> Self {
+        Self { name: "ptc-fs-mcp".to_owned(), version: VERSION.to_owned() }
+    }
+}
+
+impl Identity {
+    /// Bounded, since a page is fitted beside it.
+    pub(super) fn new(name: String, version: String) -> Result<Self, ConfigError> {
+        let fits = |text: &str| {
+            !text.is_empty() && text.chars().nth(LONGEST_NAME).is_none() && !text.contains(char::is_control)
+        };
+        if fits(&name) && fits(&version) { Ok(Self { name, version }) } else { Err(ConfigError::Identity) }
+    }
+
+    fn meta(&self) -> MetaObject {
+        let mut meta = MetaObject::new();
+        meta.insert(SERVER_INFO.to_owned(), json!({ "name": self.name, "version": self.version }));
+        meta
+    }
+}
+
+pub(super) fn config(identity: &Identity) -> ServerConfig {
+    ServerConfig::new(capabilities()).with_server_info(Implementation::new(&*identity.name, &*identity.version))
+}
+
+/// For the model, of the tools that there are.
+pub(super) fn instructions(tools: &Offer) -> String {
+    let offered = |names: &[&'static str]| -> Vec<&str> {
+        names.iter().copied().filter(|name| tools.find(name).is_some()).collect()
+    };
+    let mut text = "Files under one root directory; paths are relative to it, with forward slashes.".to_owned();
+    let first = offered(&["list_directory", "search_files"]);
+    if !first.is_empty() {
+        text += &format!(" Begin with {}.", first.join(" or "));
+    }
+    if tools.iter().any(|tool| !tool.writes) {
+        text += " Results come in pages: while next_cursor is not null, call again with the same arguments and it as \
+                 cursor. If a cursor is refused because the filesystem changed, start again without it.";
+    }
+    text
+}
+
+pub(super) fn discover(tools: &Offer, identity: &Identity) -> DiscoverResult {
     let mut result = DiscoverResult::new(SUPPORTED.to_vec(), capabilities());
-    result.instructions = Some(INSTRUCTIONS.to_owned());
+    result.instructions = Some(instructions(tools));
     result.ttl_ms = TTL;
     result.cache_scope = CacheScope::Private;
-    result.meta = Some(meta());
+    result.meta = Some(identity.meta());
     result
 }
 
-pub(super) fn tool_list(tools: &[Tool], limits: &Limits) -> ListToolsResult {
+pub(super) fn tool_list(tools: &Offer, limits: &Limits, identity: &Identity) -> ListToolsResult {
     ListToolsResult {
-        meta: Some(meta()),
+        meta: Some(identity.meta()),
         ttl_ms: Some(TTL),
         cache_scope: Some(CacheScope::Private),
         tools: tools.iter().map(|tool| listed(tool, limits)).collect(),
@@ -61,8 +103,8 @@ fn listed(tool: &Tool, limits: &Limits) -> Listed {
 }
 
 /// A reply as structure and as text, or a refusal as text alone.
-pub(super) fn tool_result(result: Result<Reply, ToolError>) -> CallToolResult {
-    let mut meta = meta();
+pub(super) fn tool_result(result: Result<Reply, ToolError>, identity: &Identity) -> CallToolResult {
+    let mut meta = identity.meta();
     let mut answer = CallToolResult::default();
     match result {
         Ok(reply) => {
@@ -91,12 +133,6 @@ pub(super) fn unknown_tool(name: &str) -> ErrorData {
 
 fn capabilities() -> ServerCapabilities {
     ServerCapabilities::builder().enable_tools().build()
-}
-
-fn meta() -> MetaObject {
-    let mut meta = MetaObject::new();
-    meta.insert(SERVER_INFO.to_owned(), json!({ "name": NAME, "version": VERSION }));
-    meta
 }
 
 fn object(schema: Value) -> JsonObject {
@@ -129,7 +165,10 @@ mod tests {
             vanished_files: u64::MAX,
         };
         let reply = Reply::page(Page::new(48_000, 1), Some(cursor), skipped);
-        let result = serde_json::to_string(&tool_result(Ok(reply))).unwrap();
+        // Four bytes a character; a quote is two.
+        let name = "\u{1f600}".repeat(LONGEST_NAME);
+        let identity = Identity::new(name.clone(), name).unwrap();
+        let result = serde_json::to_string(&tool_result(Ok(reply), &identity)).unwrap();
         assert!((1_000..=RESERVED).contains(&result.len()), "{}", result.len());
     }
 }

@@ -13,6 +13,7 @@ pub(super) enum Ask {
     Initialize {
         requested: String,
     },
+    Ping,
     Discover,
     /// The list has one page, so that every cursor is a wrong one.
     ListTools {
@@ -34,6 +35,7 @@ impl Ask {
             ClientRequest::InitializeRequest(request) => {
                 Self::Initialize { requested: request.params.protocol_version.to_string() }
             }
+            ClientRequest::PingRequest(_) => Self::Ping,
             ClientRequest::DiscoverRequest(_) => Self::Discover,
             ClientRequest::ListToolsRequest(request) => {
                 Self::ListTools { cursor: request.params.is_some_and(|params| params.cursor.is_some()) }
@@ -56,6 +58,7 @@ impl Ask {
                 let requested = params.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
                 Self::Initialize { requested: requested.to_owned() }
             }
+            "ping" => Self::Ping,
             "server/discover" => Self::Discover,
             "tools/list" => Self::ListTools { cursor: params.contains_key("cursor") },
             "tools/call" => match (params.shift_remove("name"), params.shift_remove("arguments")) {

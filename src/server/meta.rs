@@ -12,6 +12,11 @@ const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
+/// Whether a request is of the 2025 era: it carries nothing that only the present revision knows.
+pub(super) fn is_legacy(meta: &RequestMetaObject) -> bool {
+    [VERSION, CAPABILITIES, CLIENT_INFO, LOG_LEVEL].iter().all(|key| !meta.contains_key(*key))
+}
+
 /// Answers the handshake of earlier revisions, which carries no `_meta` of this one. With it, the request is a modern one
 /// for a method that is gone.
 pub(super) fn refuse_handshake(requested: &str, meta: &RequestMetaObject) -> Result<(), ErrorData> {
@@ -19,7 +24,7 @@ pub(super) fn refuse_handshake(requested: &str, meta: &RequestMetaObject) -> Res
         return Ok(());
     }
     let text = "this server has no initialize handshake: it speaks MCP 2026-07-28 only, in which every request names its \
-                version in _meta; begin with server/discover";
+                version in _meta; begin with server/discover, or start the server with --accept-legacy";
     Err(unsupported(text, requested))
 }
 

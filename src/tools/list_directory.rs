@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::arguments::Arguments;
 use super::traversal::Traversal;
-use super::{Context, Reply, Tool, schema};
+use super::{Context, Lane, Reply, Tool, schema};
 use crate::error::ToolError;
 use crate::page::{Item, MAX_ITEMS, Page};
 use crate::root::{Kind, Work};
@@ -20,6 +20,7 @@ pub(super) const TOOL: Tool = Tool {
                   served lies beneath it. A path that is missing, not served, or a file gives an empty page. If next_cursor is \
                   not null, call again with it as cursor.",
     writes: false,
+    lane: Lane::Long,
     arguments: &["path", "cursor", "limit"],
     input: |_| {
         let own =
@@ -59,7 +60,7 @@ fn run(context: Context<'_>, arguments: Arguments<'_>) -> Result<Reply, ToolErro
     let traversal = Traversal::begin(context, NAME, arguments, &[directory.as_str()])?;
     let [returned] = traversal.position()?;
 
-    let mut work = Work::new(context.stopped);
+    let mut work = Work::new(context.watch);
     let entries = match context.root.selector().reach(&directory) {
         None => Vec::new(),
         Some(reach) => context.root.list(reach, &mut work)?,

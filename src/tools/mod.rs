@@ -4,6 +4,7 @@
 
 mod arguments;
 mod list_directory;
+mod offer;
 mod read_text_file;
 mod reply;
 mod schema;
@@ -17,8 +18,9 @@ use serde_json::{Map, Value};
 use crate::config::Limits;
 use crate::cursor::Key;
 use crate::error::ToolError;
-use crate::root::Root;
+use crate::root::{Root, Watch};
 use arguments::Arguments;
+pub(crate) use offer::Offer;
 pub(crate) use reply::{Content, Reply, counts};
 
 /// What a call works on.
@@ -26,11 +28,20 @@ pub(crate) use reply::{Content, Reply, counts};
 pub(crate) struct Context<'a> {
     pub(crate) root: &'a Root,
     pub(crate) key: &'a Key,
-    /// Whether nobody waits for the call any more.
-    pub(crate) stopped: &'a dyn Fn() -> bool,
+    pub(crate) watch: &'a Watch,
+}
+
+/// How long a tool's calls may take. Each lane has its own places at work, so that no read waits for a walk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Walks a tree or scans files.
+    Long,
+    /// Touches one file.
+    Short,
 }
 
 /// One row of the table.
+#[derive(Debug)]
 pub(crate) struct Tool {
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
@@ -38,6 +49,7 @@ pub(crate) struct Tool {
     pub(crate) description: &'static str,
     /// Whether it changes the filesystem. What changes is replaced whole: destructive, and idempotent.
     pub(crate) writes: bool,
+    pub(crate) lane: Lane,
     /// The names of its arguments; a test holds them equal to the schema's.
     arguments: &'static [&'static str],
     pub(crate) input: fn(&Limits) -> Value,
@@ -46,13 +58,8 @@ pub(crate) struct Tool {
 }
 
 /// Every tool, in the order in which they are listed.
-pub(crate) const TOOLS: &[Tool] =
+const TOOLS: &[Tool] =
     &[list_directory::TOOL, search_files::TOOL, search_text::TOOL, read_text_file::TOOL, write_text_file::TOOL];
-
-/// The tool of that name.
-pub(crate) fn find(name: &str) -> Option<&'static Tool> {
-    TOOLS.iter().find(|tool| tool.name == name)
-}
 
 impl Tool {
     /// Makes one call.

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::arguments::Arguments;
 use super::traversal::Traversal;
-use super::{Context, Reply, Tool, schema};
+use super::{Context, Lane, Reply, Tool, schema};
 use crate::error::ToolError;
 use crate::page::{Item, Page};
 use crate::root::{DIGESTED, Reading, Skipped, digest};
@@ -25,6 +25,7 @@ pub(super) const TOOL: Tool = Tool {
                   UTF-8, and a path that is missing or is no regular file. If next_cursor is not null, call again with it as cursor; if the file \
                   changed in between, that call says so: start again without a cursor.",
     writes: false,
+    lane: Lane::Short,
     arguments: &["path", "cursor", "limit"],
     input: |_| {
         let own = json!({ "path": schema::string("File, relative to the root, such as src/main.rs.") });

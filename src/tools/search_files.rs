@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::arguments::Arguments;
 use super::traversal::Traversal;
-use super::{Context, Reply, Tool, schema};
+use super::{Context, Lane, Reply, Tool, schema};
 use crate::error::ToolError;
 use crate::page::{Item, MAX_ITEMS, Page};
 use crate::path::RelPath;
@@ -21,6 +21,7 @@ pub(super) const TOOL: Tool = Tool {
                   substring, not a glob: .rs finds every path with .rs in it. Looks at names only; use search_text \
                   for content. If next_cursor is not null, call again with it as cursor.",
     writes: false,
+    lane: Lane::Long,
     arguments: &["query", "cursor", "limit"],
     input: |_| {
         let own = json!({ "query": schema::query("Literal part of the path, at most 256 bytes.") });
@@ -56,7 +57,7 @@ fn run(context: Context<'_>, arguments: Arguments<'_>) -> Result<Reply, ToolErro
     let finder = Finder::new(query);
     let mut page = Page::new(context.root.limits().max_result_bytes, limit);
     let mut state = traversal.state();
-    let mut work = Work::new(context.stopped);
+    let mut work = Work::new(context.watch);
     let (mut seen, mut next) = (0, None);
     context.root.visit(&RelPath::root(), &mut work, &mut |found, _| {
         if finder.find(found.path.as_bytes()).is_some() {

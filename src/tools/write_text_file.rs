@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::arguments::Arguments;
-use super::{Context, Reply, Tool, schema};
+use super::{Context, Lane, Reply, Tool, schema};
 use crate::error::ToolError;
 use crate::page::content_hash;
 use crate::path::RelPath;
@@ -20,6 +20,7 @@ pub(super) const TOOL: Tool = Tool {
                   name that the server does not serve is refused. A refusal changes nothing. To change part of a file, read all of it first and write all of \
                   it back.",
     writes: true,
+    lane: Lane::Short,
     arguments: &["path", "content"],
     input: |limits| {
         let properties = json!({

@@ -53,6 +53,11 @@ impl Ids {
         Ok(number)
     }
 
+    /// Whether a request is still to be answered.
+    pub(super) fn waits(&self, ours: i64) -> bool {
+        self.theirs.contains_key(&ours)
+    }
+
     /// The client's id of a request that is now answered; `None` when it was cancelled.
     pub(super) fn answer(&mut self, ours: i64) -> Option<(Id, OwnedSemaphorePermit)> {
         let (theirs, room) = self.theirs.remove(&ours)?;
@@ -110,6 +115,7 @@ mod tests {
         assert_eq!(ids.cancel(&id("1")), Some(first));
         let second = ids.admit(id("1"), room()).unwrap();
         assert!(ids.answer(first).is_none());
+        assert!(!ids.waits(first) && ids.waits(second));
         assert_eq!(ids.answer(second).unwrap().0, id("1"));
         assert_eq!(ids.cancel(&id("1")), None);
     }

@@ -6,18 +6,15 @@
 
 mod classify;
 mod ids;
+mod messages;
 mod split;
 mod streams;
 
 use rmcp::RoleServer;
-use rmcp::model::{
-    CancelledNotificationParam, ClientNotification, ClientRequest, CustomRequest, JsonRpcMessage, MetaObject,
-    Notification, RequestId, RequestMetaObject,
-};
+use rmcp::model::{JsonRpcMessage, JsonRpcNotification, RequestId, ServerNotification};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde::Serialize;
-use serde_json::Value;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,16 +33,21 @@ use streams::Streams;
 const ROOMS: u32 = 64;
 const ROOM: usize = 256 * 1024;
 
+/// Notifications that are unwritten at one time; what comes while there are more is left out.
+const NOTES: usize = 16;
+
 /// How long, after the end, an output that takes nothing is waited for.
 const STALLED: Duration = Duration::from_secs(5);
 
-/// A transport of JSON-RPC messages, one a line. See [`crate::Server::lines`] and [`crate::Server::stdio_lines`].
+/// A transport of JSON-RPC messages, one a line.
 #[derive(Debug)]
-pub struct Lines {
+pub(crate) struct Lines {
     /// `None` once closed.
     streams: Option<Streams>,
     ids: Arc<Mutex<Ids>>,
     rooms: Arc<Semaphore>,
+    /// One permit a notification that is not yet written.
+    notes: Arc<Semaphore>,
     /// A request, or the refusal of a line, that waits for its rooms, and how many these are.
     next: Option<(Message, u32)>,
 }
@@ -55,12 +57,8 @@ impl Lines {
         Streams::stdio(longest).map(Self::new)
     }
 
-    pub(crate) fn over(
-        read: impl AsyncRead + Unpin + Send + 'static,
-        write: impl AsyncWrite + Unpin + Send + 'static,
-        longest: usize,
-    ) -> Self {
-        Self::new(Streams::over(read, write, longest))
+    pub(crate) fn over(stream: impl AsyncRead + AsyncWrite + Send + 'static, longest: usize) -> Self {
+        Self::new(Streams::over(stream, longest))
     }
 
     fn new(streams: Streams) -> Self {
@@ -68,6 +66,7 @@ impl Lines {
             streams: Some(streams),
             ids: Arc::default(),
             rooms: Arc::new(Semaphore::new(ROOMS as usize)),
+            notes: Arc::new(Semaphore::new(NOTES)),
             next: None,
         }
     }
@@ -78,7 +77,7 @@ impl Lines {
             Message::Ignored | Message::Cancelled(_) => None,
             Message::Refused(refusal) => self.refuse(&refusal, room),
             Message::Request { id, method, params } => {
-                let Some(request) = request(method, params) else {
+                let Some(request) = messages::request(method, params) else {
                     return self.refuse(&Refusal::params(id), room);
                 };
                 let admitted = self.ids().admit(id, room);
@@ -92,10 +91,7 @@ impl Lines {
 
     /// A cancellation under our number of the request, if that is in flight.
     fn cancelled(&self, id: &Id) -> Option<RxJsonRpcMessage<RoleServer>> {
-        let ours = RequestId::Number(self.ids().cancel(id)?);
-        let params = CancelledNotificationParam::new(Some(ours), None);
-        let notification = ClientNotification::CancelledNotification(Notification::new(params));
-        Some(JsonRpcMessage::notification(notification))
+        self.ids().cancel(id).map(messages::cancellation)
     }
 
     fn refuse(&self, refusal: &Refusal, room: OwnedSemaphorePermit) -> Option<RxJsonRpcMessage<RoleServer>> {
@@ -108,22 +104,24 @@ impl Lines {
         streams.messages.send((line, room)).map_err(|_| gone())
     }
 
-    /// An answer as a line, if anyone waits for it.
-    fn answer(&self, message: TxJsonRpcMessage<RoleServer>) -> io::Result<()> {
-        let (ours, line) = match message {
-            JsonRpcMessage::Response(response) => (response.id, envelope("result", &response.result)?),
-            JsonRpcMessage::Error(error) => (error.id.ok_or_else(gone)?, envelope("error", &error.error)?),
-            // This server asks nothing and tells nothing unasked.
-            _ => return Ok(()),
-        };
-        let RequestId::Number(ours) = ours else { return Ok(()) };
+    /// An answer, if anyone waits for it.
+    fn answer(&self, ours: Option<RequestId>, member: &str, value: &impl Serialize) -> io::Result<()> {
+        let Some(RequestId::Number(ours)) = ours else { return Ok(()) };
         let waiting = self.ids().answer(ours);
         match waiting {
-            Some((theirs, room)) => {
-                let head = format!("{{\"jsonrpc\":\"2.0\",\"id\":{},", theirs.json());
-                self.write([head.into_bytes(), line].concat(), room)
-            }
+            Some((theirs, room)) => self.write(messages::answer(&theirs, member, value)?, room),
             None => Ok(()),
+        }
+    }
+
+    /// Progress of a request, as long as that is waited for. It may be left out, and is where the reader is slow.
+    fn tell(&self, message: &JsonRpcNotification<ServerNotification>) -> io::Result<()> {
+        if !messages::progress_of(message).is_some_and(|ours| self.ids().waits(ours)) {
+            return Ok(());
+        }
+        match Arc::clone(&self.notes).try_acquire_owned() {
+            Ok(room) => self.write(messages::notification(message)?, room),
+            Err(_) => Ok(()),
         }
     }
 
@@ -135,28 +133,6 @@ impl Lines {
     fn ids(&self) -> MutexGuard<'_, Ids> {
         self.ids.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The rest of an answer's line, from its one member on.
-fn envelope(member: &str, value: &impl Serialize) -> io::Result<Vec<u8>> {
-    let mut line = format!("\"{member}\":").into_bytes();
-    serde_json::to_writer(&mut line, value)?;
-    line.extend_from_slice(b"}\n");
-    Ok(line)
-}
-
-/// A request as it came, with `_meta` where rmcp looks for it; `None` when that is no object.
-fn request(method: String, mut params: Option<Value>) -> Option<ClientRequest> {
-    let meta = params.as_mut().and_then(Value::as_object_mut).and_then(|params| params.shift_remove("_meta"));
-    let mut request = CustomRequest::new(method, params);
-    match meta {
-        None => {}
-        Some(Value::Object(meta)) => {
-            request.extensions.insert(RequestMetaObject::from(MetaObject::from(meta)));
-        }
-        Some(_) => return None,
-    }
-    Some(ClientRequest::CustomRequest(request))
 }
 
 fn classified(line: &Line) -> Message {
@@ -198,7 +174,13 @@ impl Transport<RoleServer> for Lines {
         &mut self,
         message: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
-        std::future::ready(self.answer(message))
+        std::future::ready(match message {
+            JsonRpcMessage::Response(message) => self.answer(Some(message.id), "result", &message.result),
+            JsonRpcMessage::Error(message) => self.answer(message.id, "error", &message.error),
+            JsonRpcMessage::Notification(message) => self.tell(&message),
+            // This server asks nothing.
+            JsonRpcMessage::Request(_) => Ok(()),
+        })
     }
 
     /// Safe to drop at any point: a line that was taken off the queue stands in `self` while anything is awaited.

@@ -65,11 +65,8 @@ impl Streams {
         Ok(Self { lines, messages, written, ended, progress, tasks: JoinSet::new() })
     }
 
-    pub(super) fn over(
-        read: impl AsyncRead + Unpin + Send + 'static,
-        write: impl AsyncWrite + Unpin + Send + 'static,
-        longest: usize,
-    ) -> Self {
+    pub(super) fn over(stream: impl AsyncRead + AsyncWrite + Send + 'static, longest: usize) -> Self {
+        let (read, write) = tokio::io::split(Box::pin(stream));
         let (sender, lines) = mpsc::channel(READ_AHEAD);
         let (messages, queue) = mpsc::unbounded_channel();
         let (done, written) = oneshot::channel();

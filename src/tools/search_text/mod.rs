@@ -13,7 +13,7 @@ use crate::root::{Fact, Found, Work};
 use crate::text::{Ended, Mark, Scan};
 use crate::tools::arguments::Arguments;
 use crate::tools::traversal::Traversal;
-use crate::tools::{Context, Reply, Tool, schema};
+use crate::tools::{Context, Lane, Reply, Tool, schema};
 use source::{Cost, Source};
 use state::{Position, State};
 
@@ -32,6 +32,7 @@ pub(super) const TOOL: Tool = Tool {
                   bytes. A page may be empty and still have a next_cursor when much had to be scanned: call again with \
                   it as cursor until it is null.",
     writes: false,
+    lane: Lane::Long,
     arguments: &["query", "path", "cursor", "limit"],
     input: |_| {
         let own = json!({
@@ -92,7 +93,7 @@ fn run(context: Context<'_>, arguments: Arguments<'_>) -> Result<Reply, ToolErro
         issued: State::at(traversal.now, traversal.state()),
         resumed: State::at(traversal.observed(), traversal.state()),
     };
-    let mut work = Work::new(context.stopped);
+    let mut work = Work::new(context.watch);
     context.root.visit(&scope, &mut work, &mut |found, work| {
         work.go_on()?;
         search.file(found, work)

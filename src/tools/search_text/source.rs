@@ -35,7 +35,7 @@ impl<'s, 'f> Source<'s, 'f> {
     /// A digest of the whole content, which is then what the scan reads.
     pub(super) fn digest(&mut self) -> Result<[u8; 32], ToolError> {
         let whole = self.reading.bytes(0, self.reading.fact().size)?;
-        self.cost.bytes += whole.len() as u64;
+        self.spend(whole.len());
         let content = digest(&whole);
         self.whole = Some(whole);
         Ok(content)
@@ -46,13 +46,18 @@ impl<'s, 'f> Source<'s, 'f> {
         self.work.go_on()?;
         let Some(whole) = &self.whole else {
             let count = self.reading.read(offset, buffer)?;
-            self.cost.bytes += count as u64;
+            self.spend(count);
             return Ok(count);
         };
         let rest = usize::try_from(offset).ok().and_then(|offset| whole.get(offset..)).unwrap_or_default();
         let count = rest.len().min(buffer.len());
         buffer.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
         Ok(count)
+    }
+
+    fn spend(&mut self, bytes: usize) {
+        self.cost.bytes += bytes as u64;
+        self.work.read(bytes as u64);
     }
 }
 
