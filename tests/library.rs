@@ -113,6 +113,129 @@ fn two_servers_of_different_authority_share_a_root_in_one_process() {
 }
 
 #[test]
+fn two_servers_of_different_authority_are_made_of_one() {
+    run(async {
+        let directory = tempfile::tempdir().unwrap();
+        let whole = server(directory.path(), "**");
+        let reader = whole.clone().with_tools(["read_text_file", "search_text"]).unwrap();
+        let reader = reader.with_identity("notes reader", "2.1").unwrap();
+        let writer = whole.with_tools(["write_text_file"]).unwrap();
+        assert!(writer.can_write() && !reader.can_write());
+        let (mut reader, mut writer) = (Client::connect(&reader), Client::connect(&writer));
+        let names = |answer: Value| -> Vec<String> {
+            let tools = answer["result"]["tools"].as_array().unwrap();
+            tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(names(reader.request("tools/list", json!({})).await), ["search_text", "read_text_file"]);
+        assert_eq!(names(writer.request("tools/list", json!({})).await), ["write_text_file"]);
+        writer.call("write_text_file", json!({ "path": "note", "content": "note" })).await.unwrap();
+        let read = json!({ "path": "note" });
+        assert_eq!(reader.call("read_text_file", read.clone()).await.unwrap()["items"][0]["text"], "note");
+        let unknown = |tool: &str| json!({ "code": -32602, "message": format!("Unknown tool: {tool}") });
+        let call = |tool: &str| json!({ "name": tool, "arguments": read });
+        let answer = writer.request("tools/call", call("read_text_file")).await;
+        assert_eq!(answer["error"], unknown("read_text_file"));
+        for tool in ["write_text_file", "list_directory"] {
+            assert_eq!(reader.request("tools/call", call(tool)).await["error"], unknown(tool));
+        }
+        // What a server says of itself speaks of the tools it has.
+        let discovered = reader.request("server/discover", json!({})).await["result"].take();
+        let identity = json!({ "name": "notes reader", "version": "2.1" });
+        assert_eq!(discovered["_meta"]["io.modelcontextprotocol/serverInfo"], identity);
+        assert!(!discovered["instructions"].as_str().unwrap().contains("list_directory"), "{discovered}");
+        let listed = reader.request("tools/list", json!({})).await;
+        assert_eq!(listed["result"]["_meta"]["io.modelcontextprotocol/serverInfo"], identity);
+        let discovered = writer.request("server/discover", json!({})).await["result"].take();
+        assert!(!discovered["instructions"].as_str().unwrap().contains("cursor"), "{discovered}");
+        reader.end().await;
+        writer.end().await;
+    });
+}
+
+#[test]
+fn a_held_directory_is_a_root_wherever_it_is_moved_and_keeps_its_own_place_in_the_callers_listing() {
+    run(async {
+        let directory = tempfile::tempdir().unwrap();
+        let (before, after) = (directory.path().join("before"), directory.path().join("after"));
+        std::fs::create_dir(&before).unwrap();
+        for number in 0..20 {
+            std::fs::write(before.join(number.to_string()), "x").unwrap();
+        }
+        let config = Config::builder().include("**").build().unwrap();
+        let flags = rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
+        for access in [rustix::fs::OFlags::PATH, rustix::fs::OFlags::RDONLY] {
+            let held = rustix::fs::open(&before, flags | access, rustix::fs::Mode::empty()).unwrap();
+            // Shares its place in the listing with what the server is given.
+            let shared = held.try_clone().unwrap();
+            let root = Root::from_dir(cap_std::fs::Dir::from(held), &config).unwrap();
+            let mut client = Client::connect(&Server::new(root).unwrap());
+            std::fs::rename(&before, &after).unwrap();
+            assert_eq!(client.call("list_directory", json!({})).await.unwrap()["items"].as_array().unwrap().len(), 20);
+            client.call("write_text_file", json!({ "path": "new", "content": "x" })).await.unwrap();
+            assert!(after.join("new").exists());
+            if access == rustix::fs::OFlags::RDONLY {
+                let place = rustix::fs::seek(&shared, rustix::fs::SeekFrom::Current(0)).unwrap();
+                assert_eq!(place, 0, "the caller's listing was not touched");
+            }
+            client.end().await;
+            std::fs::remove_file(after.join("new")).unwrap();
+            std::fs::rename(&after, &before).unwrap();
+        }
+    });
+}
+
+#[test]
+fn what_is_no_directory_that_can_be_listed_is_no_root() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
+    std::fs::write(&file, "x").unwrap();
+    let config = Config::builder().include("**").build().unwrap();
+    let held = |path: &Path| cap_std::fs::Dir::from_std_file(std::fs::File::open(path).unwrap());
+    assert_eq!(Root::from_dir(held(&file), &config).unwrap_err(), ConfigError::RootNotDirectory);
+    let kernel = Root::from_dir(held(Path::new("/proc")), &config).unwrap_err();
+    assert_eq!(kernel, ConfigError::RootOnKernelFilesystem);
+    assert!(Root::from_dir(held(directory.path()), &config).is_ok());
+}
+
+#[test]
+fn tools_and_names_that_a_server_cannot_have_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = server(directory.path(), "**");
+    let unknown = server.clone().with_tools(["read_text_file", "nope"]).unwrap_err();
+    assert_eq!(unknown.to_string(), "unknown tool in --tools: nope");
+    assert_eq!(server.clone().with_tools([""; 0]).unwrap_err().to_string(), "--tools names no tool");
+    assert!(!server.clone().with_tools(["read-only"]).unwrap().offers("write_text_file"));
+    let most = "x".repeat(64);
+    assert!(server.clone().with_identity(&*most, &*most).is_ok());
+    for (name, version) in
+        [("", "1"), ("a", ""), ("a\nb", "1"), (&*format!("{most}x"), "1"), ("a", &*format!("{most}x"))]
+    {
+        let error = server.clone().with_identity(name, version).unwrap_err();
+        assert_eq!(error.to_string(), "name and version must be 1 to 64 characters without control characters");
+    }
+}
+
+#[test]
+fn a_client_of_the_2025_era_is_served_where_it_is_accepted() {
+    run(async {
+        let directory = tempfile::tempdir().unwrap();
+        let server = server(directory.path(), "**");
+        for (server, served) in [(server.clone(), false), (server.accept_legacy(), true)] {
+            let (ours, theirs) = tokio::io::duplex(512);
+            let task = tokio::spawn(server.serve(theirs));
+            let (read, mut write) = tokio::io::split(ours);
+            write.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n").await.unwrap();
+            let mut answer = String::new();
+            BufReader::new(read).read_line(&mut answer).await.unwrap();
+            let answer: Value = serde_json::from_str(&answer).unwrap();
+            assert_eq!(answer.get("result").is_some(), served, "{answer}");
+            drop(write);
+            tokio::time::timeout(DEADLINE, task).await.unwrap().unwrap();
+        }
+    });
+}
+
+#[test]
 fn a_cursor_is_honoured_by_every_connection_of_its_server_and_by_no_other_server() {
     run(async {
         let directory = tempfile::tempdir().unwrap();

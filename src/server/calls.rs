@@ -110,3 +110,25 @@ fn note(tool: &Tool, error: &ToolError) {
         tracing::warn!("{}: {error} (os error {number})", tool.name);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Config, Root};
+
+    #[test]
+    fn a_write_that_nobody_waits_for_is_not_begun() {
+        let directory = tempfile::tempdir().unwrap();
+        let config = Config::builder().root(directory.path()).include("**").build().unwrap();
+        let server = Server::new(Root::open_ambient(&config).unwrap()).unwrap();
+        let write = server.find("write_text_file").unwrap();
+        let serde_json::Value::Object(arguments) = serde_json::json!({ "path": "new", "content": "x" }) else { return };
+        let watch = Watch::default();
+        watch.stop();
+        assert_eq!(server.run(write, &arguments, &watch).unwrap_err(), ToolError::Cancelled);
+        let listing = || server.call("list_directory", &JsonObject::new(), crate::Pages::All).unwrap().json;
+        assert!(!listing().contains("new"));
+        server.run(write, &arguments, &Watch::default()).unwrap();
+        assert!(listing().contains("new"));
+    }
+}

@@ -18,6 +18,9 @@ use tempfile::TempDir;
 /// Against a hang: far beyond what any answer takes.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
+/// Against a process that does not end: more than three times the second that calls in flight are given.
+pub const END: Duration = Duration::from_secs(5);
+
 /// Stands in every file outside of the root; no answer may hold it.
 pub const SECRET: &str = "OUTSIDE-SECRET";
 
@@ -506,7 +509,7 @@ impl Server {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;
             }
-            assert!(started.elapsed() < DEADLINE, "{} does not end", self.command);
+            assert!(started.elapsed() < END, "{} does not end", self.command);
             std::thread::yield_now();
         };
         let stdout: Vec<String> = self.lines.iter().collect();

@@ -7,32 +7,32 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
 
 /// A root whose `huge` takes a search far longer than any test, without taking space.
-fn tree() -> Tree {
+pub fn tree() -> Tree {
     let tree = Tree::with(&[("a.txt", "alpha\n"), ("small/b.txt", "beta\n")]);
     std::fs::File::create(tree.path("huge")).unwrap().set_len(1 << 40).unwrap();
     tree
 }
 
-const UNBOUNDED: [&str; 4] = ["--include", "**", "--max-scan-bytes", "18446744073709551615"];
+pub const UNBOUNDED: [&str; 4] = ["--include", "**", "--max-scan-bytes", "18446744073709551615"];
 
-fn serve(tree: &Tree) -> Server {
+pub fn serve(tree: &Tree) -> Server {
     tree.serve_with(Backend::Openat2, &UNBOUNDED)
 }
 
-fn message(id: &Value, method: &str, params: Value) -> String {
+pub fn message(id: &Value, method: &str, params: Value) -> String {
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": Server::with_meta(params) }).to_string()
 }
 
-fn call(id: &Value, tool: &str, arguments: Value) -> String {
+pub fn call(id: &Value, tool: &str, arguments: Value) -> String {
     message(id, "tools/call", json!({ "name": tool, "arguments": arguments }))
 }
 
 /// A search that does not end while a test runs.
-fn endless(id: &Value) -> String {
+pub fn endless(id: &Value) -> String {
     call(id, "search_text", json!({ "query": "needle", "path": "huge" }))
 }
 
-fn cancel(id: &Value) -> String {
+pub fn cancel(id: &Value) -> String {
     json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } }).to_string()
 }
 
@@ -41,24 +41,24 @@ fn in_use(id: &Value) -> Value {
 }
 
 /// Starts an endless search, and fails unless it is in flight.
-fn begin(server: &mut Server, id: &Value) {
+pub fn begin(server: &mut Server, id: &Value) {
     server.send_line(&endless(id));
     server.send_line(&message(id, "server/discover", json!({})));
     assert_eq!(server.next_message(), in_use(id));
 }
 
-fn listing(server: &mut Server, id: &Value) {
+pub fn listing(server: &mut Server, id: &Value) {
     server.send_line(&call(id, "list_directory", json!({ "path": "small" })));
     let answer = server.next_message();
     assert_eq!(answer["id"], *id);
     assert_eq!(server.judge("list_directory", &answer).unwrap().column("path"), ["small/b.txt"]);
 }
 
-fn signal(name: &str, pid: u32) {
+pub fn signal(name: &str, pid: u32) {
     assert!(Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success());
 }
 
-fn ended_well(finished: &Finished) {
+pub fn ended_well(finished: &Finished) {
     assert_eq!(finished.status.code(), Some(0), "{finished:?}");
     assert_eq!((finished.stdout.as_str(), finished.stderr.as_str()), ("", ""));
 }

@@ -20,6 +20,9 @@
 //! | `schemas` | the published schemas, and that the tools keep to them |
 //! | `lines` | what one line of input can be, and its exact answer |
 //! | `lifecycle` | calls in flight, cancellation, the end |
+//! | `load` | short calls beside long ones, a panic in a tool, writes that nobody waits for |
+//! | `progress` | what a client hears of a long call |
+//! | `legacy` | clients of the 2025 era |
 //! | `streams` | hosts that read late, not at all, or without blocking |
 //! | `cli` | options and start-up errors |
 //! | `globs` | which patterns are refused, with what advice |
@@ -49,10 +52,13 @@ mod cursors;
 mod cursors_forged;
 mod globs;
 mod harness;
+mod legacy;
 mod lifecycle;
 mod lines;
 mod list;
+mod load;
 mod meta;
+mod progress;
 mod protocol;
 mod read;
 mod read_changing;

@@ -67,7 +67,7 @@ fn until_at_rest(child: &Child) -> u64 {
 
 #[test]
 fn requests_whose_answers_nobody_reads_wait_in_bounded_memory_and_are_all_answered() {
-    const REQUESTS: usize = 3000;
+    const REQUESTS: usize = 10_000;
     let tree = Tree::with(&[("f", &"x".repeat(16_000))]);
     let requests: String = (0..REQUESTS).map(|id| call(id, "read_text_file", &json!({ "path": "f" })) + "\n").collect();
     let file = tree.above().join("requests");
