@@ -27,6 +27,7 @@
 //! | `cli` | options and start-up errors |
 //! | `globs` | which patterns are refused, with what advice |
 //! | `call` | the `call` command |
+//! | `clients` | clients that others made, in their own words |
 //! | `scale` | 100,000 files, large files, bounded memory |
 //!
 //! A test named in `both_back_ends!` runs once with `openat2` and once with the component walk. Needs the feature
@@ -47,6 +48,7 @@
 
 mod call;
 mod cli;
+mod clients;
 mod confinement;
 mod cursors;
 mod cursors_forged;
