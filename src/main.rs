@@ -97,8 +97,8 @@ fn serve(server: Server) -> std::io::Result<ExitCode> {
     }
     let queue = diagnostics::show_own_warnings()?;
     std::panic::set_hook(Box::new(move |panic| queue.say(&place(panic))));
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).thread_stack_size(STACK).enable_all().build()?;
+    // One thread for all messages: of two, each message would wake both. Tools have threads of their own.
+    let runtime = tokio::runtime::Builder::new_current_thread().thread_stack_size(STACK).enable_all().build()?;
     let ended = runtime.block_on(async {
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         let _too_large = survive_large_files()?;

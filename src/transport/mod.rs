@@ -6,7 +6,9 @@
 
 mod classify;
 mod ids;
+mod input;
 mod messages;
+mod output;
 mod split;
 mod streams;
 
@@ -16,7 +18,6 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde::Serialize;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -25,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use classify::{Message, Refusal, classify};
 use ids::{Id, Ids};
+use output::Written;
 use split::Line;
 use streams::Streams;
 
@@ -101,7 +103,7 @@ impl Lines {
 
     fn write(&self, line: Vec<u8>, room: OwnedSemaphorePermit) -> io::Result<()> {
         let streams = self.streams.as_ref().ok_or_else(gone)?;
-        streams.messages.send((line, room)).map_err(|_| gone())
+        streams.output.send(line, room)
     }
 
     /// An answer, if anyone waits for it.
@@ -151,11 +153,11 @@ fn rooms(line: &Line) -> u32 {
 }
 
 /// Until an output takes nothing for a while.
-async fn stalled(progress: &AtomicU64) {
-    let mut before = progress.load(Ordering::Relaxed);
+async fn stalled(written: &Written) {
+    let mut before = written.bytes();
     loop {
         tokio::time::sleep(STALLED).await;
-        let now = progress.load(Ordering::Relaxed);
+        let now = written.bytes();
         if now == before {
             return;
         }
@@ -191,9 +193,9 @@ impl Transport<RoleServer> for Lines {
                 let room = tokio::select! {
                     biased;
                     // Nobody reads the answers: what is asked from here on is not done.
-                    () = streams.messages.closed() => return None,
+                    () = streams.output.closed() => return None,
                     room = Arc::clone(&self.rooms).acquire_many_owned(*rooms) => room.ok()?,
-                    () = async { streams.ended.cancelled().await; stalled(&streams.progress).await } => return None,
+                    () = async { streams.ended.cancelled().await; stalled(streams.output.written()).await } => return None,
                 };
                 if let Some((message, _)) = self.next.take()
                     && let Some(message) = self.admit(message, room)
@@ -204,7 +206,7 @@ impl Transport<RoleServer> for Lines {
             }
             let line = tokio::select! {
                 biased;
-                () = streams.messages.closed() => return None,
+                () = streams.output.closed() => return None,
                 line = streams.lines.recv() => line?,
             };
             match classified(&line) {
@@ -223,11 +225,12 @@ impl Transport<RoleServer> for Lines {
     /// Waits until what was sent is written, as long as it goes on.
     async fn close(&mut self) -> Result<(), io::Error> {
         let Some(streams) = self.streams.take() else { return Ok(()) };
-        let Streams { messages, written, progress, tasks: _running, .. } = streams;
-        drop(messages);
+        let Streams { output, done, tasks: _running, .. } = streams;
+        let written = output.written().clone();
+        drop(output);
         tokio::select! {
-            result = written => result.map_err(|_: oneshot::error::RecvError| gone()),
-            () = stalled(&progress) => Err(gone()),
+            result = done => result.map_err(|_: oneshot::error::RecvError| gone()),
+            () = stalled(&written) => Err(gone()),
         }
     }
 }

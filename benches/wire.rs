@@ -1,0 +1,221 @@
+//! What the connection costs, and how promptly calls stop and the process ends: `cargo bench --bench wire`.
+//!
+//! Each line is a median of one run on one machine; each bound is asserted. The echo server that calls are compared with
+//! is this program itself, over rmcp's fastest transport for pipes.
+
+#![allow(
+    unreachable_pub,
+    dead_code,
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    unused_imports,
+    reason = "a measurement sets up real files, drives the real binary, and fails by panicking"
+)]
+
+#[path = "../tests/it/harness.rs"]
+mod harness;
+
+use harness::{Server, Tree};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ProtocolVersion, ServerCapabilities,
+    ServerConfig,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::{Value, json};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Calls of one round trip measurement.
+const CALLS: usize = 2000;
+
+const RUNS: usize = 21;
+
+fn main() {
+    if std::env::args().nth(1).as_deref() == Some("echo") {
+        return echo();
+    }
+    round_trips();
+    beside_searches();
+    cancellation();
+    end();
+}
+
+/// The middle one of the measured times.
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+fn timed(work: impl FnOnce()) -> Duration {
+    let started = Instant::now();
+    work();
+    started.elapsed()
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+/// A server over a file of 1 KiB, and one whose search takes far longer than any run.
+fn serve(tree: &Tree) -> Server {
+    let mut command = harness::binary();
+    command.arg("--root").arg(tree.root()).args(["--include", "**", "--max-scan-bytes", "18446744073709551615"]);
+    Server::start(command)
+}
+
+fn tree() -> Tree {
+    let tree = Tree::with(&[("kib", &"x".repeat(1024))]);
+    std::fs::File::create(tree.path("huge")).unwrap().set_len(1 << 40).unwrap();
+    tree
+}
+
+fn call(server: &mut Server, tool: &str, arguments: &Value) {
+    let answer = server.request("tools/call", json!({ "name": tool, "arguments": arguments }));
+    assert!(answer["result"]["content"].is_array(), "{answer}");
+}
+
+fn read(server: &mut Server) {
+    call(server, "read_text_file", &json!({ "path": "kib" }));
+}
+
+/// Starts a search that does not end by itself.
+fn search(server: &mut Server, id: &str) {
+    let params = Server::with_meta(json!({ "name": "search_text", "arguments": { "query": "needle" } }));
+    server.send_line(&json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }).to_string());
+}
+
+fn cancel(server: &mut Server, id: &str) {
+    let params = json!({ "requestId": id });
+    server.send_line(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }).to_string());
+}
+
+fn round_trips() {
+    let tree = tree();
+    let mut server = serve(&tree);
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.arg("echo");
+    let mut other = Server::start(command);
+    let text = json!({ "text": "x".repeat(1024) });
+    let (mut reads, mut echoes) = (vec![], vec![]);
+    for _ in 0..CALLS {
+        reads.push(timed(|| read(&mut server)));
+        echoes.push(timed(|| call(&mut other, "echo", &text)));
+    }
+    let (read, echo) = (median(reads), median(echoes));
+    let ratio = read.as_secs_f64() / echo.as_secs_f64();
+    println!("read_text_file of 1 KiB     {:8.3} ms", milliseconds(read));
+    println!("an rmcp echo of 1 KiB       {:8.3} ms", milliseconds(echo));
+    println!("the one by the other        {ratio:8.2}      (at most 2)");
+    assert!(ratio <= 2.0);
+}
+
+fn beside_searches() {
+    let tree = tree();
+    let mut server = serve(&tree);
+    let searches: Vec<String> = (0..4).map(|number| format!("s{number}")).collect();
+    searches.iter().for_each(|id| search(&mut server, id));
+    let time = median((0..200).map(|_| timed(|| read(&mut server))).collect());
+    println!("... beside four searches    {:8.3} ms   (below 100)", milliseconds(time));
+    assert!(time < Duration::from_millis(100));
+}
+
+/// Until the work has stopped: its place is free again, and a walk that waits for one is answered.
+fn cancellation() {
+    let tree = tree();
+    let mut server = serve(&tree);
+    let mut times = vec![];
+    for run in 0..RUNS {
+        for number in 0..4 {
+            search(&mut server, &format!("{run} {number}"));
+        }
+        let walk =
+            server.send_request("tools/call", json!({ "name": "search_files", "arguments": { "query": "kib" } }));
+        // Which also lets the searches begin.
+        for _ in 0..20 {
+            read(&mut server);
+        }
+        times.push(timed(|| {
+            cancel(&mut server, &format!("{run} 0"));
+            assert!(server.answered(walk));
+        }));
+        for number in 1..4 {
+            cancel(&mut server, &format!("{run} {number}"));
+        }
+    }
+    let time = median(times);
+    println!("cancelled call to free place{:8.3} ms   (below 100)", milliseconds(time));
+    assert!(time < Duration::from_millis(100));
+}
+
+fn end() {
+    let tree = tree();
+    let measure = |begin: &dyn Fn(&mut Server), end: &dyn Fn(Server) -> Option<i32>| {
+        let times = (0..RUNS).map(|_| {
+            let mut server = serve(&tree);
+            server.request("server/discover", json!({}));
+            begin(&mut server);
+            let mut code = None;
+            let time = timed(|| code = end(server));
+            assert_eq!(code, Some(0));
+            time
+        });
+        median(times.collect())
+    };
+    let idle = |_: &mut Server| {};
+    let signalled = |name: &'static str| {
+        move |mut server: Server| {
+            // By the shell, which has it built in; its start is measured with it.
+            let kill = format!("kill {name} {}", server.pid());
+            assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+            server.wait().status.code()
+        }
+    };
+    for (what, time, bound) in [
+        ("SIGTERM to exit, idle      ", measure(&idle, &signalled("-TERM")), 50),
+        ("SIGINT to exit, idle       ", measure(&idle, &signalled("-INT")), 50),
+        ("end of input to exit, idle ", measure(&idle, &|server| server.end().status.code()), 50),
+        (
+            "... with a call in flight  ",
+            measure(&|server| search(server, "s"), &|server| server.end().status.code()),
+            1500,
+        ),
+    ] {
+        println!("{what} {:8.3} ms   (at most {bound})", milliseconds(time));
+        assert!(time <= Duration::from_millis(bound));
+    }
+}
+
+/// A server with one tool that returns the text it is given.
+struct Echo;
+
+impl ServerHandler for Echo {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_protocol_version(ProtocolVersion::V_2026_07_28)
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let text = request.arguments.as_ref().and_then(|arguments| arguments["text"].as_str()).unwrap_or_default();
+        Ok(CallToolResult::success(vec![ContentBlock::text(text)]).into())
+    }
+}
+
+fn echo() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let running = rmcp::service::serve_directly(Echo, rmcp::transport::stdio_pipes(), None);
+        running.waiting().await.unwrap();
+    });
+    runtime.shutdown_background();
+}
