@@ -6,6 +6,8 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::print_stderr,
+    unreachable_pub,
     reason = "tests set up real files and fail by panicking"
 )]
 
@@ -13,8 +15,15 @@ use ptc_fs_mcp::{Config, ConfigError, Limits, Root, Server};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, ReadHalf, WriteHalf};
+use table::{Connection, HALF, check, probe};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, ReadHalf, WriteHalf,
+};
+use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
+
+#[path = "wire/table.rs"]
+mod table;
 
 /// Against a hang: far beyond what any answer takes.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -75,8 +84,73 @@ impl Client {
     }
 }
 
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap()
+}
+
 fn run(test: impl Future<Output = ()>) {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap().block_on(test);
+    runtime().block_on(test);
+}
+
+/// The same client, for a test that is not asynchronous itself.
+struct Blocking {
+    runtime: Runtime,
+    client: Client,
+}
+
+impl Blocking {
+    fn connect(root: &Path) -> Self {
+        let runtime = runtime();
+        let server = server(root, "**");
+        let client = runtime.block_on(async { Client::connect(&server) });
+        Self { runtime, client }
+    }
+
+    /// Ends the input, fails unless the server then ends, and gives what it still said.
+    fn end(self) -> String {
+        let Client { mut read, mut write, task } = self.client;
+        let rest = async {
+            write.shutdown().await.unwrap();
+            let mut rest = String::new();
+            read.read_to_string(&mut rest).await.unwrap();
+            task.await.unwrap();
+            rest
+        };
+        self.runtime.block_on(async { tokio::time::timeout(DEADLINE, rest).await.unwrap() })
+    }
+}
+
+impl Connection for Blocking {
+    fn send(&mut self, bytes: &[u8]) {
+        let sent = async { tokio::time::timeout(DEADLINE, self.client.write.write_all(bytes)).await };
+        self.runtime.block_on(sent).unwrap().unwrap();
+    }
+
+    fn next(&mut self) -> String {
+        let mut line = String::new();
+        let read = async { tokio::time::timeout(DEADLINE, self.client.read.read_line(&mut line)).await };
+        self.runtime.block_on(read).unwrap().unwrap();
+        line.strip_suffix('\n').unwrap().to_owned()
+    }
+}
+
+#[test]
+fn every_line_has_its_answer_over_a_stream_in_memory() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("a.txt"), "alpha\n").unwrap();
+    let mut connection = Blocking::connect(directory.path());
+    check(&mut connection);
+    assert_eq!(connection.end(), "");
+}
+
+#[test]
+fn the_end_of_a_stream_in_memory_ends_the_last_line() {
+    let directory = tempfile::tempdir().unwrap();
+    for (line, answer) in [(HALF.0.to_owned(), HALF.1.to_owned()), probe(0)] {
+        let mut connection = Blocking::connect(directory.path());
+        connection.send(line.as_bytes());
+        assert_eq!(connection.end(), answer + "\n");
+    }
 }
 
 #[test]

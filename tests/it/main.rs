@@ -15,10 +15,11 @@
 //! | `write_races` | readers, listers and writers beside a writer |
 //! | `cursors` | what fails and what survives |
 //! | `cursors_forged` | what is no cursor, and what a cursor tells |
-//! | `protocol` | methods and errors |
+//! | `protocol` | what holds for the answers to all methods |
 //! | `meta` | what every request carries in its `_meta` |
 //! | `schemas` | the published schemas, and that the tools keep to them |
-//! | `lines` | what one line of input can be, and its exact answer |
+//! | `wire` | the table of lines in `tests/wire`: what one line of input can be, and its exact answer |
+//! | `lines` | where lines end, and how long they may be |
 //! | `lifecycle` | calls in flight, cancellation, the end |
 //! | `load` | short calls beside long ones, a panic in a tool, writes that nobody waits for |
 //! | `progress` | what a client hears of a long call |
@@ -69,7 +70,10 @@ mod schemas;
 mod search_files;
 mod search_text;
 mod streams;
+#[path = "../wire/table.rs"]
+mod table;
 mod vanishing;
+mod wire;
 mod write;
 mod write_faults;
 mod write_kept;
