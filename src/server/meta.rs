@@ -23,8 +23,8 @@ pub(super) fn refuse_handshake(requested: &str, meta: &RequestMetaObject) -> Res
     if meta.contains_key(VERSION) {
         return Ok(());
     }
-    let text = "this server has no initialize handshake: it speaks MCP 2026-07-28 only, in which every request names its \
-                version in _meta; begin with server/discover, or start the server with --accept-legacy";
+    let text = "this server speaks MCP 2026-07-28, which has no initialize: begin with server/discover, or start the server \
+                with --accept-legacy";
     Err(unsupported(text, requested))
 }
 
@@ -37,11 +37,11 @@ pub(super) fn check(meta: &RequestMetaObject) -> Result<(), ErrorData> {
         Some(Value::String(_)) => {}
         _ => return Err(needs(VERSION, "a string")),
     }
-    if meta.client_capabilities().is_none() {
+    if !meta.get(CAPABILITIES).is_some_and(Value::is_object) {
         return Err(needs(CAPABILITIES, "an object"));
     }
     if meta.contains_key(CLIENT_INFO) && meta.client_info().is_none() {
-        return Err(needs(CLIENT_INFO, "an object with name and version"));
+        return Err(needs(CLIENT_INFO, "a valid object with name and version"));
     }
     if meta.contains_key(LOG_LEVEL) && meta.log_level().is_none() {
         return Err(needs(LOG_LEVEL, "a level such as info"));

@@ -7,23 +7,19 @@ use rmcp::model::{
 };
 use rmcp::service::RxJsonRpcMessage;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::io;
 
 use super::ids::Id;
 
-/// A request as it came, with `_meta` where rmcp looks for it; `None` when that is no object.
-pub(super) fn request(method: String, mut params: Option<Value>) -> Option<ClientRequest> {
-    let meta = params.as_mut().and_then(Value::as_object_mut).and_then(|params| params.shift_remove("_meta"));
-    let mut request = CustomRequest::new(method, params);
-    match meta {
-        None => {}
-        Some(Value::Object(meta)) => {
-            request.extensions.insert(RequestMetaObject::from(MetaObject::from(meta)));
-        }
-        Some(_) => return None,
+/// A request as it came, with `_meta` where rmcp looks for it.
+pub(super) fn request(method: String, mut params: Option<Map<String, Value>>) -> ClientRequest {
+    let meta = params.as_mut().and_then(|params| params.shift_remove("_meta"));
+    let mut request = CustomRequest::new(method, params.map(Value::Object));
+    if let Some(Value::Object(meta)) = meta {
+        request.extensions.insert(RequestMetaObject::from(MetaObject::from(meta)));
     }
-    Some(ClientRequest::CustomRequest(request))
+    ClientRequest::CustomRequest(request)
 }
 
 /// The cancellation of the request that has this number of ours.

@@ -9,6 +9,7 @@ mod ids;
 mod input;
 mod messages;
 mod output;
+mod params;
 mod split;
 mod streams;
 
@@ -79,12 +80,11 @@ impl Lines {
             Message::Ignored | Message::Cancelled(_) => None,
             Message::Refused(refusal) => self.refuse(&refusal, room),
             Message::Request { id, method, params } => {
-                let Some(request) = messages::request(method, params) else {
-                    return self.refuse(&Refusal::params(id), room);
-                };
                 let admitted = self.ids().admit(id, room);
                 match admitted {
-                    Ok(ours) => Some(JsonRpcMessage::request(request, RequestId::Number(ours))),
+                    Ok(ours) => {
+                        Some(JsonRpcMessage::request(messages::request(method, params), RequestId::Number(ours)))
+                    }
                     Err((id, room)) => self.refuse(&Refusal::in_use(id), room),
                 }
             }

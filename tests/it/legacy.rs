@@ -37,8 +37,7 @@ fn by_default_the_handshake_is_refused_with_a_text_that_names_the_option() {
     let tree = tree();
     let mut server = tree.serve(Backend::Openat2);
     let refusal = ask(&mut server, "initialize", initialize("2025-11-25"));
-    let text = "this server has no initialize handshake: it speaks MCP 2026-07-28 only, in which every request names its \
-                version in _meta; begin with server/discover, or start the server with --accept-legacy";
+    let text = "this server speaks MCP 2026-07-28, which has no initialize: begin with server/discover, or start the server with --accept-legacy";
     let data = json!({ "supported": [VERSION], "requested": "2025-11-25" });
     assert_eq!(refusal, json!({ "error": { "code": -32022, "message": text, "data": data } }));
     let text = "params._meta needs io.modelcontextprotocol/protocolVersion to be a string";
