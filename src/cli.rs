@@ -25,10 +25,10 @@ pub(crate) struct Protocol {
     /// Also serve clients that open with the 2025-era initialize
     #[arg(long)]
     pub(crate) accept_legacy: bool,
-    /// Let a search for panic panic
+    /// Let a search for panic panic, and have a tool echo
     #[cfg(feature = "test-hooks")]
     #[arg(long, hide = true)]
-    pub(crate) test_panics: bool,
+    pub(crate) test_tools: bool,
 }
 
 #[derive(Parser)]

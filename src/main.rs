@@ -35,7 +35,7 @@ fn main() -> ExitCode {
 
 fn speaking(server: Server, protocol: &cli::Protocol) -> Server {
     #[cfg(feature = "test-hooks")]
-    let server = if protocol.test_panics { server.test_panics() } else { server };
+    let server = if protocol.test_tools { server.test_tools() } else { server };
     if protocol.accept_legacy { server.accept_legacy() } else { server }
 }
 

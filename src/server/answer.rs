@@ -127,6 +127,15 @@ pub(super) fn tool_result(result: Result<Reply, ToolError>, identity: &Identity)
     answer
 }
 
+/// What a tool without any work of its own would answer: what calls are measured against.
+#[cfg(feature = "test-hooks")]
+pub(super) fn echo(arguments: &JsonObject, identity: &Identity) -> CallToolResult {
+    let text = arguments.get("text").and_then(Value::as_str).unwrap_or_default();
+    let mut answer = CallToolResult::success(vec![ContentBlock::text(text)]);
+    answer.meta = Some(identity.meta());
+    answer
+}
+
 pub(super) fn unknown_tool(name: &str) -> ErrorData {
     ErrorData::invalid_params(format!("Unknown tool: {}", shown(name, 80)), None)
 }

@@ -95,7 +95,10 @@ impl Server {
         // A write that nobody waits for by now is not begun; one that is begun is carried to its end.
         watch.go_on()?;
         #[cfg(feature = "test-hooks")]
-        assert!(!(self.panics && arguments.get("query").is_some_and(|query| query == "panic")), "a test asked for it");
+        assert!(
+            !(self.test_tools && arguments.get("query").is_some_and(|query| query == "panic")),
+            "a test asked for it"
+        );
         let result = tool.call(self.context(watch), arguments);
         if let Err(error) = &result {
             note(tool, error);

@@ -32,7 +32,7 @@ pub struct Server {
     /// Whether requests of the 2025 era are served, too.
     legacy: bool,
     #[cfg(feature = "test-hooks")]
-    panics: bool,
+    test_tools: bool,
     /// Cancelled when the input of the connection has ended.
     ended: CancellationToken,
 }
@@ -57,7 +57,7 @@ impl Server {
             identity: Identity::default(),
             legacy: false,
             #[cfg(feature = "test-hooks")]
-            panics: false,
+            test_tools: false,
             ended: CancellationToken::new(),
         })
     }
@@ -103,11 +103,11 @@ impl Server {
         Self { legacy: true, ..self }
     }
 
-    /// Lets a search for `panic` panic. Tests only.
+    /// Lets a search for `panic` panic, and has a tool `echo`, not listed, that returns its `text`. Tests only.
     #[cfg(feature = "test-hooks")]
     #[must_use]
-    pub fn test_panics(self) -> Self {
-        Self { panics: true, ..self }
+    pub fn test_tools(self) -> Self {
+        Self { test_tools: true, ..self }
     }
 
     /// Whether a tool of that name is offered.

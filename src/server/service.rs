@@ -63,6 +63,10 @@ impl Server {
                 Ok(answer::tool_list(&self.tools, self.shared.root.limits(), &self.identity).into())
             }
             Ask::ListTools { cursor: true } => Err(ErrorData::invalid_params(ToolError::BadCursor.to_string(), None)),
+            #[cfg(feature = "test-hooks")]
+            Ask::CallTool { name, arguments } if self.test_tools && name == "echo" => {
+                Ok(ServerResult::CallToolResult(answer::echo(&arguments, &self.identity)))
+            }
             Ask::CallTool { name, arguments } => {
                 let tool = self.find(&name).ok_or_else(|| answer::unknown_tool(&name))?;
                 self.call_tool(tool, arguments, context).await.map(ServerResult::CallToolResult)

@@ -37,7 +37,7 @@ fn short_calls_are_answered_while_more_searches_run_than_may_and_walks_wait_for_
 #[test]
 fn a_panic_in_a_tool_is_an_internal_error_and_takes_no_place_with_it() {
     let tree = tree();
-    let mut server = tree.serve_with(Backend::Openat2, &["--include", "**", "--test-panics"]);
+    let mut server = tree.serve_with(Backend::Openat2, &["--include", "**", "--test-tools"]);
     // Far more than may be at work at one time.
     for number in 0..20 {
         let id = json!(format!("p{number}"));
@@ -60,7 +60,7 @@ fn a_panic_in_a_tool_is_an_internal_error_and_takes_no_place_with_it() {
 fn a_panic_that_nobody_hears_of_is_survived_too() {
     let tree = tree();
     let mut command = crate::harness::binary();
-    command.arg("--root").arg(tree.root()).args(["--include", "**", "--test-panics"]);
+    command.arg("--root").arg(tree.root()).args(["--include", "**", "--test-tools"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stderr.take());
     let mut stdin = child.stdin.take().unwrap();
