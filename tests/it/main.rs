@@ -29,6 +29,7 @@
 //! | `globs` | which patterns are refused, with what advice |
 //! | `call` | the `call` command |
 //! | `clients` | clients that others made, in their own words |
+//! | `examples` | what the README and `examples/` tell a host to run |
 //! | `scale` | 100,000 files, large files, bounded memory |
 //!
 //! A test named in `both_back_ends!` runs once with `openat2` and once with the component walk. Needs the feature
@@ -53,6 +54,7 @@ mod clients;
 mod confinement;
 mod cursors;
 mod cursors_forged;
+mod examples;
 mod globs;
 mod harness;
 mod legacy;
