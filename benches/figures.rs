@@ -19,33 +19,17 @@
 
 #[path = "../tests/it/harness.rs"]
 mod harness;
+mod measure;
 
 use harness::{Server, Tree};
+use measure::{RUNS, median, milliseconds, timed};
 use serde_json::json;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
-
-const RUNS: usize = 21;
+use std::time::Duration;
 
 fn main() {
     start_and_memory();
     walk();
-}
-
-/// The middle one of the measured times.
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort_unstable();
-    times[times.len() / 2]
-}
-
-fn timed(work: impl FnOnce()) -> Duration {
-    let started = Instant::now();
-    work();
-    started.elapsed()
-}
-
-fn milliseconds(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e3
 }
 
 fn serve(tree: &Tree) -> Server {
@@ -57,34 +41,19 @@ fn serve(tree: &Tree) -> Server {
 fn start_and_memory() {
     let tree = Tree::with(&[("a.txt", "hello")]);
     let mut resident = 0;
-    let start = median(
-        (0..RUNS)
-            .map(|_| {
-                timed(|| {
-                    let mut server = serve(&tree);
-                    server.request("server/discover", json!({}));
-                    resident = resident.max(server.resident());
-                })
-            })
-            .collect(),
-    );
+    let start = median((0..RUNS).map(|_| {
+        timed(|| {
+            let mut server = serve(&tree);
+            server.request("server/discover", json!({}));
+            resident = resident.max(server.resident());
+        })
+    }));
     println!("start to first answer       {:8.2} ms   (below 10)", milliseconds(start));
     println!("resident memory when idle   {:8.2} MB   (below 10)", resident as f64 / 1e6);
     let mut server = serve(&tree);
     server.ok("read_text_file", json!({ "path": "a.txt" }));
-    let read =
-        median(
-            (0..500)
-                .map(|_| {
-                    timed(|| {
-                        drop(server.request(
-                            "tools/call",
-                            json!({ "name": "read_text_file", "arguments": { "path": "a.txt" } }),
-                        ))
-                    })
-                })
-                .collect(),
-        );
+    let call = json!({ "name": "read_text_file", "arguments": { "path": "a.txt" } });
+    let read = median((0..500).map(|_| timed(|| drop(server.request("tools/call", call.clone())))));
     println!("read of 5 bytes, round trip {:8.3} ms", milliseconds(read));
     assert!(start < Duration::from_millis(10) && resident < 10_000_000);
 }

@@ -22,8 +22,10 @@
 
 #[path = "../tests/it/harness.rs"]
 mod harness;
+mod measure;
 
 use harness::{Server, Tree};
+use measure::{RUNS, median, milliseconds, timed};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ProtocolVersion, ServerCapabilities,
     ServerConfig,
@@ -32,12 +34,10 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Value, json};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Calls of one round trip measurement.
 const CALLS: usize = 2000;
-
-const RUNS: usize = 21;
 
 fn main() {
     if std::env::args().nth(1).as_deref() == Some("echo") {
@@ -47,22 +47,6 @@ fn main() {
     beside_searches();
     cancellation();
     end();
-}
-
-/// The middle one of the measured times.
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort_unstable();
-    times[times.len() / 2]
-}
-
-fn timed(work: impl FnOnce()) -> Duration {
-    let started = Instant::now();
-    work();
-    started.elapsed()
-}
-
-fn milliseconds(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e3
 }
 
 /// A server over a file of 1 KiB, and one whose search takes far longer than any run.
@@ -126,7 +110,7 @@ fn beside_searches() {
     let mut server = serve(&tree);
     let searches: Vec<String> = (0..4).map(|number| format!("s{number}")).collect();
     searches.iter().for_each(|id| search(&mut server, id));
-    let time = median((0..200).map(|_| timed(|| read(&mut server))).collect());
+    let time = median((0..200).map(|_| timed(|| read(&mut server))));
     println!("... beside four searches    {:8.3} ms   (below 100)", milliseconds(time));
     assert!(time < Duration::from_millis(100));
 }
@@ -171,7 +155,7 @@ fn end() {
             assert_eq!(code, Some(0));
             time
         });
-        median(times.collect())
+        median(times)
     };
     let idle = |_: &mut Server| {};
     let signalled = |name: &'static str| {
