@@ -169,3 +169,63 @@ impl Root {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+    use crate::root::Watch;
+
+    /// Three directories with two files each.
+    fn tree() -> (tempfile::TempDir, Root) {
+        let directory = tempfile::tempdir().unwrap();
+        let config = Config::builder().root(directory.path()).include("**").build().unwrap();
+        let root = Root::open_ambient(&config).unwrap();
+        for name in ["a", "b", "c"] {
+            root.dir.create_dir(name).unwrap();
+            for file in ["1", "2"] {
+                root.dir.write(format!("{name}/{file}"), "x").unwrap();
+            }
+        }
+        (directory, root)
+    }
+
+    /// How many files a walk visits of which nobody waits for more than so many.
+    fn visited(stop_after: usize) -> (usize, Result<(), ToolError>) {
+        let (_directory, root) = tree();
+        let watch = Watch::default();
+        let mut work = Work::new(&watch);
+        let mut visited = 0;
+        if stop_after == 0 {
+            watch.stop();
+        }
+        let walked = root.visit(&RelPath::root(), &mut work, &mut |_, _| {
+            visited += 1;
+            if visited == stop_after {
+                watch.stop();
+            }
+            Ok(())
+        });
+        (visited, walked)
+    }
+
+    #[test]
+    fn a_walk_that_nobody_waits_for_opens_no_further_directory() {
+        assert_eq!(visited(0), (0, Err(ToolError::Cancelled)));
+        assert_eq!(visited(1), (2, Err(ToolError::Cancelled)));
+        assert_eq!(visited(3), (4, Err(ToolError::Cancelled)));
+        assert_eq!(visited(7), (6, Ok(())));
+    }
+
+    #[test]
+    fn a_listing_that_nobody_waits_for_ends() {
+        let (_directory, root) = tree();
+        let watch = Watch::default();
+        let path = RelPath::root();
+        let list =
+            || root.list(root.selector().reach(&path).unwrap(), &mut Work::new(&watch)).map(|entries| entries.len());
+        assert_eq!(list(), Ok(3));
+        watch.stop();
+        assert_eq!(list(), Err(ToolError::Cancelled));
+    }
+}

@@ -33,6 +33,11 @@ impl Watch {
         if self.stopped.load(Ordering::Relaxed) { Err(ToolError::Cancelled) } else { Ok(()) }
     }
 
+    /// So many more bytes of files were read.
+    pub(crate) fn read(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     pub(crate) fn done(&self) -> Done {
         Done { entries: self.entries.load(Ordering::Relaxed), bytes: self.bytes.load(Ordering::Relaxed) }
     }
@@ -62,6 +67,6 @@ impl<'a> Work<'a> {
 
     /// So many more bytes of files were read.
     pub(crate) fn read(&self, bytes: u64) {
-        self.watch.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.watch.read(bytes);
     }
 }

@@ -65,6 +65,7 @@ impl Server {
         tokio::select! {
             result = self.work(tool, arguments, &watch.0, &context) => result,
             () = overdue => Err(ErrorData::internal_error("the input ended before the call did", None)),
+            () = self.gone.cancelled() => Err(ErrorData::internal_error("the output is gone", None)), // nobody hears it
             () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)), // rmcp drops it
         }
     }

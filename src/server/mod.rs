@@ -35,6 +35,8 @@ pub struct Server {
     test_tools: bool,
     /// Cancelled when the input of the connection has ended.
     ended: CancellationToken,
+    /// Cancelled when its output is gone.
+    gone: CancellationToken,
 }
 
 #[derive(Debug)]
@@ -59,11 +61,12 @@ impl Server {
             #[cfg(feature = "test-hooks")]
             test_tools: false,
             ended: CancellationToken::new(),
+            gone: CancellationToken::new(),
         })
     }
 
-    /// Offers these tools only: names of tools, and the sets `read-only`, `default` and `all`. A tool that is not named
-    /// does not exist for clients.
+    /// Offers these of its tools only: names of tools, and the sets `read-only`, `default` and `all`. A tool that is not
+    /// named does not exist for clients, nor for this method if it is called again: it can only narrow.
     ///
     /// ```
     /// # use ptc_fs_mcp::{Config, Root, Server};
@@ -77,7 +80,7 @@ impl Server {
     /// # Errors
     /// [`ConfigError::UnknownTool`], or [`ConfigError::NoTools`] when none is named.
     pub fn with_tools<S: AsRef<str>>(self, names: impl IntoIterator<Item = S>) -> Result<Self, ConfigError> {
-        Ok(Self { tools: Offer::named(names)?, ..self })
+        Ok(Self { tools: self.tools.narrowed(names)?, ..self })
     }
 
     /// Tells clients this name and version instead of `ptc-fs-mcp` and [`crate::VERSION`].
@@ -153,7 +156,8 @@ impl Server {
         self.serve_lines(lines).await;
     }
 
-    /// The same over standard input and output, whatever these are connected to.
+    /// The same over standard input and output, whatever these are connected to. Once in a process, which leaves both to
+    /// the server from then on.
     ///
     /// # Errors
     /// When the system gives no further thread.
@@ -164,7 +168,7 @@ impl Server {
     }
 
     async fn serve_lines(self, lines: Lines) {
-        let server = Self { ended: lines.ended(), ..self };
+        let server = Self { ended: lines.ended(), gone: lines.gone(), ..self };
         let running = serve_directly_with_ct(server, lines, None, CancellationToken::new());
         if let Err(error) = running.waiting().await {
             tracing::error!("the connection's task failed: {}", if error.is_panic() { "panic" } else { "cancelled" });

@@ -25,15 +25,14 @@ const LONGEST_TOKEN: usize = 1024;
 /// silent.
 pub(super) async fn tell(watch: &Watch, context: &RequestContext<RoleServer>) -> Infallible {
     let Some(token) = token(&context.meta) else { return std::future::pending().await };
-    let mut told = 0;
+    let mut told = 0.0;
     tokio::time::sleep(FIRST).await;
     loop {
         let Done { entries, bytes } = watch.done();
-        let progress = entries.saturating_add(bytes);
+        let progress = entries as f64 + bytes as f64;
         if progress > told {
             told = progress;
-            // What passes 2^53 loses its last digits, and is larger than what came before all the same.
-            let mut param = ProgressNotificationParam::new(token.clone(), progress as f64);
+            let mut param = ProgressNotificationParam::new(token.clone(), progress);
             param.message = Some(format!("{entries} directory entries met, {bytes} bytes read"));
             let mut notification = ProgressNotification::new(param);
             // By this the transport knows whether the request is still waited for.

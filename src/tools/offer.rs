@@ -14,13 +14,13 @@ impl Default for Offer {
 }
 
 impl Offer {
-    /// From names of tools and of the sets `read-only`, `default` and `all`.
-    pub(crate) fn named<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Result<Self, ConfigError> {
-        let mut wanted = [false; TOOLS.len()];
+    /// Those of its tools that are named, or are in a named set: `read-only`, `default`, `all`.
+    pub(crate) fn narrowed<S: AsRef<str>>(&self, names: impl IntoIterator<Item = S>) -> Result<Self, ConfigError> {
+        let mut wanted = vec![false; self.0.len()];
         for name in names {
             let name = name.as_ref();
-            let mut known = false;
-            for (wanted, tool) in wanted.iter_mut().zip(TOOLS) {
+            let mut known = matches!(name, "read-only" | "default" | "all");
+            for (wanted, tool) in wanted.iter_mut().zip(self.iter()) {
                 let named = match name {
                     "read-only" => !tool.writes,
                     "default" | "all" => true,
@@ -33,7 +33,7 @@ impl Offer {
                 return Err(ConfigError::UnknownTool(shown(name, 80)));
             }
         }
-        let offer: Vec<_> = TOOLS.iter().zip(wanted).filter_map(|(tool, wanted)| wanted.then_some(tool)).collect();
+        let offer: Vec<_> = self.iter().zip(wanted).filter_map(|(tool, wanted)| wanted.then_some(tool)).collect();
         if offer.is_empty() { Err(ConfigError::NoTools) } else { Ok(Self(offer)) }
     }
 
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     fn names(wanted: &[&str]) -> Vec<&'static str> {
-        Offer::named(wanted).unwrap().iter().map(|tool| tool.name).collect()
+        Offer::default().narrowed(wanted).unwrap().iter().map(|tool| tool.name).collect()
     }
 
     #[test]
@@ -68,10 +68,21 @@ mod tests {
     }
 
     #[test]
+    fn an_offer_can_only_narrow() {
+        let reader = Offer::default().narrowed(["read_text_file", "search_text"]).unwrap();
+        let again = |wanted: &str| reader.narrowed([wanted]).map(|offer| offer.iter().count());
+        assert_eq!(again("all"), Ok(2));
+        assert_eq!(again("search_text"), Ok(1));
+        assert_eq!(again("write_text_file"), Err(ConfigError::UnknownTool("write_text_file".to_owned())));
+        let writer = Offer::default().narrowed(["write_text_file"]).unwrap();
+        assert_eq!(writer.narrowed(["read-only"]).unwrap_err(), ConfigError::NoTools);
+    }
+
+    #[test]
     fn an_unknown_name_and_no_name_are_refused() {
         for name in ["nope", "", "Read-only", "read_text_file ", "read_text_file,search_text"] {
-            assert_eq!(Offer::named([name]).unwrap_err(), ConfigError::UnknownTool(name.to_owned()));
+            assert_eq!(Offer::default().narrowed([name]).unwrap_err(), ConfigError::UnknownTool(name.to_owned()));
         }
-        assert_eq!(Offer::named([""; 0]).unwrap_err(), ConfigError::NoTools);
+        assert_eq!(Offer::default().narrowed([""; 0]).unwrap_err(), ConfigError::NoTools);
     }
 }

@@ -71,6 +71,7 @@ fn run(context: Context<'_>, arguments: Arguments<'_>) -> Result<Reply, ToolErro
     let (read, fact) = opened.settled(|reading| {
         let (resumed, issued) = (reading.needs_digest(traversal.observed()), reading.needs_digest(traversal.now));
         let content = Content::read(reading, begin, limit, resumed || issued)?;
+        context.watch.read(content.bytes.len() as u64);
         let (page, next) = content.fill(ceiling, limit);
         let resumed = resumed.then(|| content.digest(begin));
         let issued = issued.then(|| content.digest(*next.as_ref().unwrap_or(&begin)));

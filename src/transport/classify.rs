@@ -4,6 +4,7 @@
 //! decoded: nested too deeply, or holding half of a surrogate pair. Only then are params decoded.
 
 use serde::Deserialize;
+use serde_json::error::Category;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -107,9 +108,11 @@ pub(super) fn classify(line: &[u8]) -> Message {
     }
     match serde_json::from_str::<Envelope<'_>>(text) {
         Ok(envelope) => envelope.classify(),
-        Err(_) => Message::Refused(match serde_json::from_str::<&RawValue>(text) {
-            Ok(_) => Refusal::invalid(None, "a member is given twice"),
-            Err(_) => Refusal::not_json(),
+        Err(error) => Message::Refused(match (serde_json::from_str::<&RawValue>(text), error.classify()) {
+            (Err(_), _) => Refusal::not_json(),
+            (Ok(_), Category::Data) => Refusal::invalid(None, "a member is given twice"),
+            // As raw text it is JSON; half of a surrogate pair is no name.
+            (Ok(_), _) => Refusal::invalid(None, "a member's name is malformed"),
         }),
     }
 }

@@ -132,6 +132,11 @@ impl Lines {
         self.streams.as_ref().map(|streams| streams.ended.clone()).unwrap_or_default()
     }
 
+    /// Cancelled when the output is gone.
+    pub(crate) fn gone(&self) -> CancellationToken {
+        self.streams.as_ref().map(|streams| streams.gone.clone()).unwrap_or_default()
+    }
+
     fn ids(&self) -> MutexGuard<'_, Ids> {
         self.ids.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -193,7 +198,10 @@ impl Transport<RoleServer> for Lines {
                 let room = tokio::select! {
                     biased;
                     // Nobody reads the answers: what is asked from here on is not done.
-                    () = streams.output.closed() => return None,
+                    () = streams.output.closed() => {
+                        streams.gone.cancel();
+                        return None;
+                    }
                     room = Arc::clone(&self.rooms).acquire_many_owned(*rooms) => room.ok()?,
                     () = async { streams.ended.cancelled().await; stalled(streams.output.written()).await } => return None,
                 };
@@ -206,7 +214,10 @@ impl Transport<RoleServer> for Lines {
             }
             let line = tokio::select! {
                 biased;
-                () = streams.output.closed() => return None,
+                () = streams.output.closed() => {
+                    streams.gone.cancel();
+                    return None;
+                }
                 line = streams.lines.recv() => line?,
             };
             match classified(&line) {

@@ -29,7 +29,14 @@ pub(super) struct Output {
     /// Unbounded by itself: every message comes with its room.
     queue: mpsc::UnboundedSender<Outgoing>,
     written: Written,
-    stdio: bool,
+    to: To,
+}
+
+/// Where it goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum To {
+    Stdout,
+    Stream,
 }
 
 /// Where they are taken out, to be written.
@@ -58,17 +65,17 @@ impl Written {
     }
 }
 
-/// Both ends of the output's queue. `stdio` tells that it is standard output.
-pub(super) fn output(stdio: bool) -> (Output, Queue) {
+/// Both ends of the output's queue.
+pub(super) fn output(to: To) -> (Output, Queue) {
     let (queue, messages) = mpsc::unbounded_channel();
     let written = Written::default();
-    (Output { queue, written: written.clone(), stdio }, Queue { messages, written })
+    (Output { queue, written: written.clone(), to }, Queue { messages, written })
 }
 
 impl Output {
     /// Fails when the output is gone.
     pub(super) fn send(&self, mut message: Vec<u8>, room: OwnedSemaphorePermit) -> io::Result<()> {
-        if self.stdio && self.written.waiting.load(Ordering::Acquire) == 0 {
+        if self.to == To::Stdout && self.written.waiting.load(Ordering::Acquire) == 0 {
             let written = at_once(&message);
             self.written.add(written);
             message.drain(..written);
@@ -139,7 +146,9 @@ impl Queue {
                 rest = rest.get(count..).unwrap_or_default();
             }
             write.flush().await?;
+            self.written.waiting.fetch_sub(1, Ordering::Release);
         }
-        Ok(())
+        // Some streams, such as TLS, have an end of their own.
+        write.shutdown().await
     }
 }

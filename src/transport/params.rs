@@ -14,26 +14,35 @@ const MAX_DEPTH: u32 = 100;
 const MAX_VALUES: u32 = 100_000;
 
 const MALFORMED: &str = "params are malformed";
+const DEEP: &str = "params are nested deeper than 100 levels";
+const MANY: &str = "params hold more than 100000 values";
 const TWICE: &str = "a member of params is given twice";
 const META: &str = "params._meta must be an object";
 
 /// Params from their text, if they are an object within bounds, and so is their `_meta`; else what is wrong with them.
 pub(super) fn decode(json: &str) -> Result<Map<String, Value>, &'static str> {
-    let mut seen = Seen::default();
+    let mut seen = Seen { values: 0, wrong: MALFORMED };
     let within = Within { seen: &mut seen, depth: 0 };
     match within.deserialize(&mut serde_json::Deserializer::from_str(json)) {
         Ok(Value::Object(params)) if params.get("_meta").is_some_and(|meta| !meta.is_object()) => Err(META),
         Ok(Value::Object(params)) => Ok(params),
-        Err(_) if seen.twice => Err(TWICE),
-        _ => Err(MALFORMED),
+        Ok(_) => Err(MALFORMED),
+        Err(_) => Err(seen.wrong),
     }
 }
 
 /// What was met so far.
-#[derive(Default)]
 struct Seen {
     values: u32,
-    twice: bool,
+    /// What is wrong if decoding fails now.
+    wrong: &'static str,
+}
+
+impl Seen {
+    fn fail<E: Error>(&mut self, wrong: &'static str) -> E {
+        self.wrong = wrong;
+        E::custom(wrong)
+    }
 }
 
 /// One value, and how deep it stands.
@@ -45,7 +54,7 @@ struct Within<'s> {
 impl Within<'_> {
     fn enter<E: Error>(&mut self) -> Result<(), E> {
         self.depth += 1;
-        if self.depth > MAX_DEPTH { Err(E::custom("too deep")) } else { Ok(()) }
+        if self.depth > MAX_DEPTH { Err(self.seen.fail(DEEP)) } else { Ok(()) }
     }
 
     fn inner(&mut self) -> Within<'_> {
@@ -59,7 +68,7 @@ impl<'de> DeserializeSeed<'de> for Within<'_> {
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
         self.seen.values += 1;
         if self.seen.values > MAX_VALUES {
-            return Err(D::Error::custom("too many"));
+            return Err(self.seen.fail(MANY));
         }
         deserializer.deserialize_any(self)
     }
@@ -115,8 +124,7 @@ impl<'de> Visitor<'de> for Within<'_> {
         while let Some(name) = members.next_key::<String>()? {
             let value = members.next_value_seed(self.inner())?;
             if object.insert(name, value).is_some() {
-                self.seen.twice = true;
-                return Err(A::Error::custom("given twice"));
+                return Err(self.seen.fail(TWICE));
             }
         }
         Ok(Value::Object(object))
@@ -160,12 +168,12 @@ mod tests {
     fn depth_and_number_are_bounded() {
         let deep = |depth: usize| format!(r#"{{"a":{}{}}}"#, "[".repeat(depth), "]".repeat(depth));
         assert!(decode(&deep(99)).is_ok());
-        assert_eq!(decode(&deep(100)).unwrap_err(), MALFORMED);
-        assert_eq!(decode(&deep(200_000)).unwrap_err(), MALFORMED);
+        assert_eq!(decode(&deep(100)).unwrap_err(), DEEP);
+        assert_eq!(decode(&deep(200_000)).unwrap_err(), DEEP);
         let wide = |values: usize| format!(r#"{{"a":[{}]}}"#, vec!["1"; values].join(","));
         // Beside them the object and the array.
         assert!(decode(&wide(99_998)).is_ok());
-        assert_eq!(decode(&wide(99_999)).unwrap_err(), MALFORMED);
+        assert_eq!(decode(&wide(99_999)).unwrap_err(), MANY);
         assert!(decode(&format!(r#"{{"a":"{}"}}"#, ",[{".repeat(100_000))).is_ok());
     }
 }

@@ -6,13 +6,14 @@
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::AsFd;
 use std::io;
+use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::input::{read_all, read_stream};
-use super::output::{Output, output};
+use super::input::{HeldUp, read_all, read_stream, watch};
+use super::output::{Output, To, output};
 use super::split::Line;
 
 /// Lines read ahead of the server.
@@ -29,6 +30,8 @@ pub(super) struct Streams {
     pub(super) done: oneshot::Receiver<()>,
     /// Cancelled when the input has ended.
     pub(super) ended: CancellationToken,
+    /// Cancelled when the output is gone, so that nobody would hear an answer.
+    pub(super) gone: CancellationToken,
     /// What ends with these streams.
     pub(super) tasks: JoinSet<()>,
 }
@@ -36,24 +39,27 @@ pub(super) struct Streams {
 impl Streams {
     pub(super) fn stdio(longest: usize) -> io::Result<Self> {
         let (sender, lines) = mpsc::channel(READ_AHEAD);
-        let (output, queue) = output(true);
+        let (output, queue) = output(To::Stdout);
         let (all, done) = oneshot::channel();
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned()).stack_size(STACK);
         let ended = CancellationToken::new();
         let end = ended.clone().drop_guard();
-        thread("stdin").spawn(move || read_all(io::stdin().lock(), longest, &sender, end))?;
+        let held_up = Arc::<HeldUp>::default();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(watch(Arc::clone(&held_up), ended.clone()));
+        thread("stdin").spawn(move || read_all(io::stdin().lock(), longest, &sender, &held_up, end))?;
         thread("stdout").spawn(move || {
             if queue.write_all(io::stdout().lock()).is_ok() {
                 all.send(()).ok();
             }
         })?;
-        Ok(Self { lines, output, done, ended, tasks: JoinSet::new() })
+        Ok(Self { lines, output, done, ended, gone: CancellationToken::new(), tasks })
     }
 
     pub(super) fn over(stream: impl AsyncRead + AsyncWrite + Send + 'static, longest: usize) -> Self {
         let (read, write) = tokio::io::split(Box::pin(stream));
         let (sender, lines) = mpsc::channel(READ_AHEAD);
-        let (output, queue) = output(false);
+        let (output, queue) = output(To::Stream);
         let (all, done) = oneshot::channel();
         let mut tasks = JoinSet::new();
         let ended = CancellationToken::new();
@@ -63,7 +69,7 @@ impl Streams {
                 all.send(()).ok();
             }
         });
-        Self { lines, output, done, ended, tasks }
+        Self { lines, output, done, ended, gone: CancellationToken::new(), tasks }
     }
 }
 

@@ -63,34 +63,49 @@ fn the_host_example_maps_the_tools_that_its_servers_have() {
     }
 }
 
+/// What a configuration in the README says, and whom the words before it name.
+fn configurations() -> Vec<(&'static str, Value)> {
+    let mut configurations = Vec::new();
+    let parts: Vec<&str> = README.split("```").collect();
+    for [words, block] in parts.as_chunks::<2>().0 {
+        let words = words.trim_end().rsplit("\n\n").next().unwrap();
+        let server = match block.split_once('\n').unwrap() {
+            ("json", json) => servers(&serde_json::from_str(json).unwrap()).into_values().next().unwrap(),
+            // What such a table holds is spelled as in JSON.
+            ("toml", toml) => {
+                let lines = toml.lines().filter_map(|line| line.split_once(" = "));
+                Value::Object(
+                    lines.map(|(name, value)| (name.to_owned(), serde_json::from_str(value).unwrap())).collect(),
+                )
+            }
+            other => panic!("{other:?}"),
+        };
+        configurations.push((words, server));
+    }
+    configurations
+}
+
 #[test]
-fn every_configuration_in_the_readme_starts_a_server() {
-    let blocks = |kind: &str| -> Vec<&str> {
-        README.split(&format!("```{kind}\n")).skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
-    };
-    let mut configured: Vec<Value> = Vec::new();
-    for block in blocks("json") {
-        configured.extend(servers(&serde_json::from_str(block).unwrap()).into_values());
-    }
-    for block in blocks("toml") {
-        // What such a table holds is spelled as in JSON.
-        let lines = block.lines().filter_map(|line| line.split_once(" = "));
-        let members = lines.map(|(name, value)| (name.to_owned(), serde_json::from_str(value).unwrap()));
-        configured.push(Value::Object(members.collect()));
-    }
-    assert_eq!(configured.len(), 4);
+fn every_configuration_in_the_readme_starts_a_server_that_speaks_as_its_hosts_do() {
+    let row = |end: &str| README.lines().find(|line| line.starts_with("| ") && line.ends_with(end)).unwrap();
+    let (modern, old) = (row("| not needed |"), row("| needed |"));
     let tree = Tree::with(&[("a.md", "alpha\n")]);
-    let mut legacy = 0;
-    for server in &configured {
-        let mut running = start(server, &tree);
+    let mut configured = Vec::new();
+    for (words_before, server) in configurations() {
+        let hosts = ["Claude Code", "Copilot CLI", "VS Code", "Cursor", "Codex CLI", "Gemini CLI"];
+        let hosts: Vec<&str> = hosts.into_iter().filter(|host| words_before.contains(host)).collect();
+        assert!(!hosts.is_empty(), "{words_before}");
+        let mut running = start(&server, &tree);
         assert_eq!(listed(&mut running).len(), 5);
-        if words(&server["args"]).contains(&"--accept-legacy") {
-            running.send_line(r#"{"jsonrpc":"2.0","id":"old","method":"ping"}"#);
-            assert_eq!(running.next_message(), json!({ "jsonrpc": "2.0", "id": "old", "result": {} }));
-            legacy += 1;
+        running.send_line(r#"{"jsonrpc":"2.0","id":"old","method":"ping"}"#);
+        let served = running.next_message().get("result").is_some();
+        for host in &hosts {
+            assert!(if served { old } else { modern }.contains(host), "{host}");
         }
+        configured.extend(hosts);
     }
-    assert_eq!(legacy, 2);
+    configured.sort_unstable();
+    assert_eq!(configured, ["Claude Code", "Codex CLI", "Copilot CLI", "Cursor", "Gemini CLI", "VS Code"]);
 }
 
 #[test]

@@ -580,13 +580,18 @@ impl Drop for Mounted {
     }
 }
 
+/// Says on the terminal why a test stops here, which the test runner would keep to itself. `CI` forbids that.
+pub fn skip(reason: &str) {
+    assert!(std::env::var_os("CI").is_none(), "{reason}, and CI runs all tests");
+    std::io::stderr().write_all(format!("skipped: {reason}\n").as_bytes()).unwrap();
+}
+
 /// Whether the test runs as root. Where it does not, a test that needs root says so and stops; `CI` forbids that.
 pub fn is_root() -> bool {
     let root =
         std::fs::metadata("/proc/self").map(|metadata| std::os::unix::fs::MetadataExt::uid(&metadata)).unwrap() == 0;
     if !root {
-        assert!(std::env::var_os("CI").is_none(), "this test needs root, and CI runs all tests");
-        eprintln!("skipped: needs root");
+        skip("this test needs root");
     }
     root
 }
@@ -595,8 +600,7 @@ pub fn is_root() -> bool {
 pub fn has(program: &str) -> bool {
     let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !found {
-        assert!(std::env::var_os("CI").is_none(), "this test needs {program}, and CI runs all tests");
-        eprintln!("skipped: needs {program}");
+        skip(&format!("this test needs {program}"));
     }
     found
 }

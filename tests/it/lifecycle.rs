@@ -280,8 +280,8 @@ fn a_host_that_does_not_read_cannot_keep_the_process_from_its_end() {
     for signalled in [true, false] {
         let mut child = spawn(&tree);
         let mut stdin = child.stdin.take().unwrap();
-        // Far more than a pipe holds.
-        for id in 0..50 {
+        // Far more than a pipe holds, and than are read.
+        for id in 0..100 {
             writeln!(stdin, "{}", call(&json!(id), "read_text_file", json!({ "path": "page" }))).unwrap();
         }
         let mut stdout = child.stdout.take().unwrap();

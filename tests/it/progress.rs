@@ -94,14 +94,13 @@ fn a_call_that_is_answered_is_not_spoken_of_afterwards() {
 fn there_are_at_most_ten_notifications_a_second() {
     let tree = tree();
     let mut server = serve(&tree);
+    let asked = Instant::now();
     server.send_line(&search(&json!("s"), &json!("t")));
-    progress(&server.next_message(), &json!("t"));
-    let first = Instant::now();
-    for _ in 0..20 {
+    for _ in 0..21 {
         progress(&server.next_message(), &json!("t"));
     }
-    // Two and a half seconds as they are sent; the first may have been read late.
-    assert!(first.elapsed() > Duration::from_secs(2), "{:?}", first.elapsed());
+    // None may come sooner, however late it is read: the first after a quarter of a second, then ten a second.
+    assert!(asked.elapsed() > Duration::from_millis(2250), "{:?}", asked.elapsed());
 }
 
 #[test]

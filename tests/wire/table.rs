@@ -163,9 +163,10 @@ fn deep() -> Vec<Row> {
         format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"server/discover","params":{params}}}"#)
     };
     let discovered = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":"{id}","result":$DISCOVERED}}"#);
-    let malformed = |id: &str| {
-        format!(r#"{{"jsonrpc":"2.0","id":"{id}","error":{{"code":-32602,"message":"params are malformed"}}}}"#)
+    let refused = |id: &str, what: &str| {
+        format!(r#"{{"jsonrpc":"2.0","id":"{id}","error":{{"code":-32602,"message":"{what}"}}}}"#)
     };
+    let too_deep = |id: &str| refused(id, "params are nested deeper than 100 levels");
     let no_json = r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"the line is not JSON"}}"#;
     let no_object = r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"a message is one JSON object"}}"#;
     let no_id = r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"an id is a string or an integer"}}"#;
@@ -185,12 +186,12 @@ fn deep() -> Vec<Row> {
             &format!(r#"{{"jsonrpc":"2.0","id":1,"params":{}"#, "[".repeat(DEEP)),
             Some(no_json),
         ),
-        row("deep arrays as params", &discover("deep params", &deep), Some(&malformed("deep params"))),
-        row("deep objects as params", &discover("deep objects", &objects), Some(&malformed("deep objects"))),
+        row("deep arrays as params", &discover("deep params", &deep), Some(&too_deep("deep params"))),
+        row("deep objects as params", &discover("deep objects", &objects), Some(&too_deep("deep objects"))),
         row(
             "deep arrays within params",
             &discover("deep within", &format!(r#"{{"a":{deep},$META}}"#)),
-            Some(&malformed("deep within")),
+            Some(&too_deep("deep within")),
         ),
         row("deep arrays as an id", &format!(r#"{{"jsonrpc":"2.0","id":{deep},"method":"ping"}}"#), Some(no_id)),
         row(
@@ -221,12 +222,12 @@ fn deep() -> Vec<Row> {
         row(
             "params of 101 levels",
             &discover("101", &format!(r#"{{"a":{},$META}}"#, arrays(100))),
-            Some(&malformed("101")),
+            Some(&too_deep("101")),
         ),
         row(
             "params of very many values",
             &discover("many", &format!(r#"{{"a":[{}],$META}}"#, wide(200_000))),
-            Some(&malformed("many")),
+            Some(&refused("many", "params hold more than 100000 values")),
         ),
         row(
             "params of many values",
