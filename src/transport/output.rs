@@ -152,3 +152,57 @@ impl Queue {
         write.shutdown().await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::Pin;
+    use std::sync::Mutex;
+    use std::task::{Context, Poll};
+    use tokio::sync::Semaphore;
+
+    /// Keeps what is done to it.
+    #[derive(Default)]
+    struct Recorder(Arc<Mutex<String>>);
+
+    impl Recorder {
+        fn keep(&self, what: &str) {
+            self.0.lock().unwrap().push_str(what);
+        }
+    }
+
+    impl AsyncWrite for Recorder {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            self.keep(std::str::from_utf8(bytes).unwrap());
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            self.keep("|");
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            self.keep(".");
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[test]
+    fn messages_are_flushed_one_by_one_and_the_stream_is_shut_down_at_its_end() {
+        let recorder = Recorder::default();
+        let record = Arc::clone(&recorder.0);
+        let (output, queue) = output(To::Stream);
+        let rooms = Arc::new(Semaphore::new(2));
+        for message in ["one", "two"] {
+            output.send(message.into(), Arc::clone(&rooms).try_acquire_owned().unwrap()).unwrap();
+        }
+        let written = output.written().clone();
+        drop(output);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(queue.write_stream(recorder)).unwrap();
+        assert_eq!(*record.lock().unwrap(), "one|two|.");
+        assert_eq!((written.bytes(), written.waiting.load(Ordering::SeqCst)), (6, 0));
+        assert_eq!(rooms.available_permits(), 2);
+    }
+}

@@ -1,6 +1,6 @@
 //! The two ends of the connection, in the hands of a host that reads late, not at all, or without blocking.
 
-use crate::harness::{DEADLINE, Mounted, Tree, binary, is_root};
+use crate::harness::{DEADLINE, END, Mounted, Tree, binary, is_root};
 use rustix::fs::OFlags;
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -129,6 +129,31 @@ fn a_host_that_closes_the_output_gets_nothing_more_done() {
     // The first answers meet the closed output. What was admitted by then is done, and nothing after it.
     assert_eq!(child.0.wait().unwrap().code(), Some(0));
     assert!(tree.names().len() < REQUESTS / 2, "{} files", tree.names().len());
+}
+
+#[test]
+fn a_host_that_closes_the_output_stops_the_calls_at_work() {
+    let tree = Tree::with(&[("a.txt", "a")]);
+    std::fs::File::create(tree.path("huge")).unwrap().set_len(1 << 40).unwrap();
+    let mut command = server(&tree);
+    command.args(["--max-scan-bytes", "18446744073709551615"]);
+    let mut child = Running(command.spawn().unwrap());
+    let mut requests = child.0.stdin.take().unwrap();
+    let mut answers = BufReader::new(child.0.stdout.take().unwrap());
+    writeln!(requests, "{}", call(0, "search_text", &json!({ "query": "needle" }))).unwrap();
+    writeln!(requests, "{}", call(1, "read_text_file", &json!({ "path": "a.txt" }))).unwrap();
+    let mut answer = String::new();
+    answers.read_line(&mut answer).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&answer).unwrap()["id"], 1);
+    drop(answers);
+    // An answer meets the closed output; the input stays open.
+    writeln!(requests, "{}", call(2, "read_text_file", &json!({ "path": "a.txt" }))).unwrap();
+    let started = Instant::now();
+    while child.0.try_wait().unwrap().is_none() {
+        assert!(started.elapsed() < END - std::time::Duration::from_secs(1), "it waits for the search");
+        std::thread::yield_now();
+    }
+    assert_eq!(child.0.wait().unwrap().code(), Some(0));
 }
 
 #[test]
