@@ -28,7 +28,8 @@ pub struct Answer {
 }
 
 impl Server {
-    /// Calls a tool by its name.
+    /// Calls a tool by its name, on this thread and without a runtime. Following all pages, `limit` counts for the first one
+    /// alone.
     ///
     /// ```
     /// use ptc_fs_mcp::{Config, Pages, Root, Server};

@@ -25,9 +25,9 @@ pub struct Limits {
     pub max_scan_bytes: u64,
     /// Directories that lie deeper are not served; the root's children lie at depth 1. Default 64.
     pub max_depth: u64,
-    /// Whether mount points below the root are crossed.
+    /// Whether mount points below the root are crossed. Default no.
     pub allow_mounts: bool,
-    /// Whether files with more than one link are left unserved.
+    /// Whether files with more than one link are left unserved. Default no.
     pub deny_hardlinks: bool,
     /// Most served files that one walk may meet. Default 4,000,000.
     pub walk_files: u64,

@@ -4,7 +4,7 @@
 mod cli;
 mod diagnostics;
 
-use ptc_fs_mcp::{Config, Pages, Root, Server};
+use ptc_fs_mcp::{Config, Limits, Pages, Root, Server};
 use serde_json::{Map, Value};
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
@@ -98,7 +98,13 @@ fn serve(server: Server) -> std::io::Result<ExitCode> {
     let queue = diagnostics::show_own_warnings()?;
     std::panic::set_hook(Box::new(move |panic| queue.say(&place(panic))));
     // One thread for all messages: of two, each message would wake both. Tools have threads of their own.
-    let runtime = tokio::runtime::Builder::new_current_thread().thread_stack_size(STACK).enable_all().build()?;
+    // Not more of those than calls at work: a place is free a moment before its thread is, and each thread that is started
+    // in that moment keeps memory of its own.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(Limits::DEFAULT.long_calls + Limits::DEFAULT.short_calls)
+        .thread_stack_size(STACK)
+        .enable_all()
+        .build()?;
     let ended = runtime.block_on(async {
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         let _too_large = survive_large_files()?;

@@ -53,12 +53,24 @@ impl RelPath {
     }
 
     /// The path's text, without leading, trailing or doubled slashes.
+    ///
+    /// ```
+    /// # use ptc_fs_mcp::RelPath;
+    /// assert_eq!(RelPath::parse("lib//a.rs/")?.as_str(), "lib/a.rs");
+    /// # Ok::<(), ptc_fs_mcp::ToolError>(())
+    /// ```
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Whether this is the root itself.
+    ///
+    /// ```
+    /// # use ptc_fs_mcp::RelPath;
+    /// assert!(RelPath::parse("")?.is_root() && !RelPath::parse("a")?.is_root());
+    /// # Ok::<(), ptc_fs_mcp::ToolError>(())
+    /// ```
     #[must_use]
     pub fn is_root(&self) -> bool {
         self.0.is_empty()

@@ -77,12 +77,27 @@ impl Selector {
     }
 
     /// Whether an exclude covers the path.
+    ///
+    /// ```
+    /// # use ptc_fs_mcp::{RelPath, Selector};
+    /// let selector = Selector::new(&["**"], &["**/private"])?;
+    /// assert!(selector.excludes(&RelPath::parse("a/private/key")?));
+    /// assert!(!selector.excludes(&RelPath::parse("a/public")?));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn excludes(&self, path: &RelPath) -> bool {
         self.exclude.is_match(path.as_str())
     }
 
     /// Whether an include can match a file that lies directly in the root.
+    ///
+    /// ```
+    /// # use ptc_fs_mcp::Selector;
+    /// assert!(Selector::new(&["docs/**", "*.md"], &[])?.serves_root_level());
+    /// assert!(!Selector::new(&["docs/**"], &[])?.serves_root_level());
+    /// # Ok::<(), ptc_fs_mcp::ConfigError>(())
+    /// ```
     #[must_use]
     pub fn serves_root_level(&self) -> bool {
         self.root_level

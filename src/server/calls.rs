@@ -6,6 +6,7 @@
 use rmcp::model::{CallToolResult, JsonObject};
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
@@ -82,10 +83,12 @@ impl Server {
         let permit = self.shared.lanes.enter(tool.lane).await.map_err(|_| failed())?;
         let server = self.clone();
         let watched = Arc::clone(watch);
-        let work = tokio::task::spawn_blocking(move || {
+        let work = move || {
             let _permit = permit;
             answer::tool_result(server.run(tool, &arguments, &watched), &server.identity)
-        });
+        };
+        // tokio panics where the system gives no thread, and this request would never be answered.
+        let work = catch_unwind(AssertUnwindSafe(|| tokio::task::spawn_blocking(work))).map_err(|_| failed())?;
         tokio::select! {
             result = work => result.map_err(|_| failed()),
             never = progress::tell(watch, context) => match never {},

@@ -43,7 +43,7 @@ pub(super) fn check(meta: &RequestMetaObject) -> Result<(), ErrorData> {
     if meta.contains_key(CLIENT_INFO) && meta.client_info().is_none() {
         return Err(needs(CLIENT_INFO, "a valid object with name and version"));
     }
-    if meta.contains_key(LOG_LEVEL) && meta.log_level().is_none() {
+    if meta.get(LOG_LEVEL).is_some_and(|level| !level.is_string() || meta.log_level().is_none()) {
         return Err(needs(LOG_LEVEL, "a level such as info"));
     }
     Ok(())

@@ -49,6 +49,14 @@ struct Shared {
 impl Server {
     /// A server with all tools, and a fresh key for its cursors.
     ///
+    /// ```
+    /// # use ptc_fs_mcp::{Config, Root, Server};
+    /// let config = Config::builder().root(".").include("**/*.md").build()?;
+    /// let server = Server::new(Root::open_ambient(&config)?)?;
+    /// # drop(server);
+    /// # Ok::<(), ptc_fs_mcp::ConfigError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ConfigError::NoRandomness`] when the system gives no random bytes.
     pub fn new(root: Root) -> Result<Self, ConfigError> {
@@ -101,6 +109,14 @@ impl Server {
 
     /// Also serves clients that open with the `initialize` of 2025-11-25 or 2025-06-18: the same tools, with the same
     /// results. Whether a request is of that era is decided for each one, by what its `_meta` lacks.
+    ///
+    /// ```
+    /// # use ptc_fs_mcp::{Config, Root, Server};
+    /// # let server = Server::new(Root::open_ambient(&Config::builder().root(".").include("**").build()?)?)?;
+    /// let server = server.accept_legacy();
+    /// # drop(server);
+    /// # Ok::<(), ptc_fs_mcp::ConfigError>(())
+    /// ```
     #[must_use]
     pub fn accept_legacy(self) -> Self {
         Self { legacy: true, ..self }
@@ -129,14 +145,26 @@ impl Server {
 
     /// Whether a write could ever succeed: a tool that writes is offered, and some include can match a file directly in
     /// the root.
+    ///
+    /// ```
+    /// # use ptc_fs_mcp::{Config, Root, Server};
+    /// # let server = Server::new(Root::open_ambient(&Config::builder().root(".").include("*.md").build()?)?)?;
+    /// assert!(server.can_write());
+    /// assert!(!server.with_tools(["read-only"])?.can_write());
+    /// # Ok::<(), ptc_fs_mcp::ConfigError>(())
+    /// ```
     #[must_use]
     pub fn can_write(&self) -> bool {
         self.tools.iter().any(|tool| tool.writes) && self.shared.root.selector().serves_root_level()
     }
 
     /// Serves one client over a stream of bytes, one message a line, until the input ends. Calls in flight are then given
-    /// a second to finish, and what was answered is written for as long as it is read. Needs a tokio runtime with its
-    /// timer. Two streams are made one by `tokio::io::join`.
+    /// a second to finish, and what was answered is written for as long as it is read. Two streams are made one by
+    /// `tokio::io::join`. To end it from this side, drop the future or abort its task. What whoever runs the program should
+    /// know goes to `tracing`.
+    ///
+    /// Needs a tokio runtime with its timer (`enable_time`), whose blocking threads are more than
+    /// [`crate::Limits::long_calls`], or short calls wait for long ones.
     ///
     /// ```
     /// # use ptc_fs_mcp::{Config, Root, Server};
@@ -158,6 +186,15 @@ impl Server {
 
     /// The same over standard input and output, whatever these are connected to. Once in a process, which leaves both to
     /// the server from then on.
+    ///
+    /// ```no_run
+    /// # use ptc_fs_mcp::{Config, Root, Server};
+    /// # let server = Server::new(Root::open_ambient(&Config::builder().root(".").include("**").build()?)?)?;
+    /// let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    /// runtime.block_on(server.serve_stdio())?;
+    /// runtime.shutdown_background(); // a thread may sit in a read of standard input
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// When the system gives no further thread.

@@ -132,6 +132,36 @@ fn a_host_that_closes_the_output_gets_nothing_more_done() {
 }
 
 #[test]
+fn calls_that_wait_with_many_small_arguments_take_bounded_memory() {
+    let tree = Tree::new();
+    std::fs::File::create(tree.path("huge")).unwrap().set_len(1 << 40).unwrap();
+    let mut command = server(&tree);
+    command.args(["--max-scan-bytes", "18446744073709551615"]);
+    let mut child = Running(command.spawn().unwrap());
+    let mut requests = child.0.stdin.take().unwrap();
+    for id in 0..4 {
+        writeln!(requests, "{}", call(id, "search_text", &json!({ "query": "needle" }))).unwrap();
+    }
+    // The most that params may hold, in the shape that takes most room.
+    let small = vec![json!({ "": 0 }); 4_900];
+    for id in 4..60 {
+        writeln!(requests, "{}", call(id, "search_text", &json!({ "query": "needle", "z": small }))).unwrap();
+    }
+    let one_more = json!({ "z": vec![small.clone(); 3] });
+    writeln!(requests, "{}", call(99, "search_text", &one_more)).unwrap();
+    // It stands behind all others, and needs no place.
+    let mut answer = String::new();
+    BufReader::new(child.0.stdout.take().unwrap()).read_line(&mut answer).unwrap();
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!(
+        (&answer["id"], &answer["error"]["message"]),
+        (&json!(99), &json!("params hold more than 10000 values"))
+    );
+    let held = resident(&child.0);
+    assert!(held < 200_000_000, "{held} bytes");
+}
+
+#[test]
 fn a_host_that_closes_the_output_stops_the_calls_at_work() {
     let tree = Tree::with(&[("a.txt", "a")]);
     std::fs::File::create(tree.path("huge")).unwrap().set_len(1 << 40).unwrap();

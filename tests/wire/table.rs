@@ -227,11 +227,11 @@ fn deep() -> Vec<Row> {
         row(
             "params of very many values",
             &discover("many", &format!(r#"{{"a":[{}],$META}}"#, wide(200_000))),
-            Some(&refused("many", "params hold more than 100000 values")),
+            Some(&refused("many", "params hold more than 10000 values")),
         ),
         row(
             "params of many values",
-            &discover("fewer", &format!(r#"{{"a":[{}],$META}}"#, wide(99_000))),
+            &discover("fewer", &format!(r#"{{"a":[{}],$META}}"#, wide(9_900))),
             Some(&discovered("fewer")),
         ),
     ]
