@@ -4,7 +4,8 @@
 //! dropped, and the calls that caused them go on.
 
 use std::io::{self, Write};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
+use std::time::Duration;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -12,13 +13,24 @@ use tracing_subscriber::layer::SubscriberExt as _;
 /// Lines that wait for a reader.
 const QUEUE: usize = 64;
 
+/// How long the last lines may take at the end of the process.
+const LAST: Duration = Duration::from_millis(100);
+
+enum Said {
+    Line(Vec<u8>),
+    /// Answered when all before it is written.
+    End(Sender<()>),
+}
+
 /// Shows this crate's warnings. rmcp's messages hold whole requests, and with them content.
 pub(crate) fn show_own_warnings() -> io::Result<Queue> {
-    let (lines, queue) = sync_channel::<Vec<u8>>(QUEUE);
+    let (lines, queue) = sync_channel(QUEUE);
     std::thread::Builder::new().name("stderr".to_owned()).stack_size(64 * 1024).spawn(move || {
-        while let Ok(line) = queue.recv() {
-            if io::stderr().write_all(&line).is_err() {
-                return;
+        while let Ok(said) = queue.recv() {
+            match said {
+                Said::Line(line) if io::stderr().write_all(&line).is_err() => return,
+                Said::Line(_) => {}
+                Said::End(written) => written.send(()).unwrap_or_default(),
             }
         }
     })?;
@@ -30,12 +42,21 @@ pub(crate) fn show_own_warnings() -> io::Result<Queue> {
 }
 
 /// Lines on their way to standard error.
-pub(crate) struct Queue(SyncSender<Vec<u8>>);
+#[derive(Clone)]
+pub(crate) struct Queue(SyncSender<Said>);
 
 impl Queue {
     /// Says a line, or drops it.
     pub(crate) fn say(&self, line: &str) {
-        self.0.try_send(format!("{line}\n").into_bytes()).ok();
+        self.0.try_send(Said::Line(format!("{line}\n").into_bytes())).ok();
+    }
+
+    /// Waits a moment for what was said to be written; not at all where nobody reads it.
+    pub(crate) fn finish(&self) {
+        let (written, all) = channel();
+        if self.0.try_send(Said::End(written)).is_ok() {
+            all.recv_timeout(LAST).ok();
+        }
     }
 }
 
@@ -49,7 +70,7 @@ impl<'a> MakeWriter<'a> for Queue {
 
 impl Write for &Queue {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.0.try_send(line.to_vec()).ok();
+        self.0.try_send(Said::Line(line.to_vec())).ok();
         Ok(line.len())
     }
 

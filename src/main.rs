@@ -96,7 +96,8 @@ fn serve(server: Server) -> std::io::Result<ExitCode> {
         complain("waiting for MCP messages on standard input; a host starts this program by itself (see --help)");
     }
     let queue = diagnostics::show_own_warnings()?;
-    std::panic::set_hook(Box::new(move |panic| queue.say(&place(panic))));
+    let panics = queue.clone();
+    std::panic::set_hook(Box::new(move |panic| panics.say(&place(panic))));
     // One thread for all messages: of two, each message would wake both. Tools have threads of their own.
     // Not more of those than calls at work: a place is free a moment before its thread is, and each thread that is started
     // in that moment keeps memory of its own.
@@ -117,6 +118,7 @@ fn serve(server: Server) -> std::io::Result<ExitCode> {
     });
     // A blocking thread may sit in a read of standard input, or in a call that nobody waits for.
     runtime.shutdown_background();
+    queue.finish();
     ended
 }
 

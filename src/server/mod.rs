@@ -160,8 +160,10 @@ impl Server {
 
     /// Serves one client over a stream of bytes, one message a line, until the input ends. Calls in flight are then given
     /// a second to finish, and what was answered is written for as long as it is read. Two streams are made one by
-    /// `tokio::io::join`. To end it from this side, drop the future or abort its task. What whoever runs the program should
-    /// know goes to `tracing`.
+    /// `tokio::io::join`. To end it from this side, drop the future or abort its task.
+    ///
+    /// What whoever runs the program should know goes to `tracing` under the target `ptc_fs_mcp`. At the level of debug, the
+    /// target `rmcp` logs whole requests, and with them content: a subscriber should not show it.
     ///
     /// Needs a tokio runtime with its timer (`enable_time`), whose blocking threads are more than
     /// [`crate::Limits::long_calls`], or short calls wait for long ones.
