@@ -36,9 +36,6 @@ use streams::Streams;
 const ROOMS: u32 = 64;
 const ROOM: usize = 256 * 1024;
 
-/// Notifications that are unwritten at one time; what comes while there are more is left out.
-const NOTES: usize = 16;
-
 /// How long, after the end, an output that takes nothing is waited for.
 const STALLED: Duration = Duration::from_secs(5);
 
@@ -49,8 +46,6 @@ pub(crate) struct Lines {
     streams: Option<Streams>,
     ids: Arc<Mutex<Ids>>,
     rooms: Arc<Semaphore>,
-    /// One permit a notification that is not yet written.
-    notes: Arc<Semaphore>,
     /// A request, or the refusal of a line, that waits for its rooms, and how many these are.
     next: Option<(Message, u32)>,
 }
@@ -69,7 +64,6 @@ impl Lines {
             streams: Some(streams),
             ids: Arc::default(),
             rooms: Arc::new(Semaphore::new(ROOMS as usize)),
-            notes: Arc::new(Semaphore::new(NOTES)),
             next: None,
         }
     }
@@ -103,7 +97,7 @@ impl Lines {
 
     fn write(&self, line: Vec<u8>, room: OwnedSemaphorePermit) -> io::Result<()> {
         let streams = self.streams.as_ref().ok_or_else(gone)?;
-        streams.output.send(line, room)
+        streams.output.send(line, Some(room))
     }
 
     /// An answer, if anyone waits for it.
@@ -116,15 +110,14 @@ impl Lines {
         }
     }
 
-    /// Progress of a request, as long as that is waited for. It may be left out, and is where the reader is slow.
+    /// Progress of a request, as long as that is waited for. It may be left out, and is where the reader is slow: what waited
+    /// to be written could be read after the request was cancelled.
     fn tell(&self, message: &JsonRpcNotification<ServerNotification>) -> io::Result<()> {
-        if !messages::progress_of(message).is_some_and(|ours| self.ids().waits(ours)) {
+        let streams = self.streams.as_ref().ok_or_else(gone)?;
+        if !messages::progress_of(message).is_some_and(|ours| self.ids().waits(ours)) || !streams.output.is_idle() {
             return Ok(());
         }
-        match Arc::clone(&self.notes).try_acquire_owned() {
-            Ok(room) => self.write(messages::notification(message)?, room),
-            Err(_) => Ok(()),
-        }
+        streams.output.send(messages::notification(message)?, None)
     }
 
     /// Cancelled when the input has ended, which may be while lines still wait for their rooms.

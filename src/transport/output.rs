@@ -20,13 +20,13 @@ const STEP: usize = 4096;
 /// "At the present position", which is all that a pipe or socket has.
 const HERE: u64 = u64::MAX;
 
-/// A message to the client, with the room it takes until it is written.
-type Outgoing = (Vec<u8>, OwnedSemaphorePermit);
+/// A message to the client, with the room that an answer takes until it is written.
+type Outgoing = (Vec<u8>, Option<OwnedSemaphorePermit>);
 
 /// Where messages are handed in.
 #[derive(Debug)]
 pub(super) struct Output {
-    /// Unbounded by itself: every message comes with its room.
+    /// Unbounded by itself: answers come with their rooms, and other messages only while nothing waits.
     queue: mpsc::UnboundedSender<Outgoing>,
     written: Written,
     to: To,
@@ -73,9 +73,14 @@ pub(super) fn output(to: To) -> (Output, Queue) {
 }
 
 impl Output {
+    /// Whether all that was handed in is written.
+    pub(super) fn is_idle(&self) -> bool {
+        self.written.waiting.load(Ordering::Acquire) == 0
+    }
+
     /// Fails when the output is gone.
-    pub(super) fn send(&self, mut message: Vec<u8>, room: OwnedSemaphorePermit) -> io::Result<()> {
-        if self.to == To::Stdout && self.written.waiting.load(Ordering::Acquire) == 0 {
+    pub(super) fn send(&self, mut message: Vec<u8>, room: Option<OwnedSemaphorePermit>) -> io::Result<()> {
+        if self.to == To::Stdout && self.is_idle() {
             let written = at_once(&message);
             self.written.add(written);
             message.drain(..written);
@@ -195,8 +200,9 @@ mod tests {
         let (output, queue) = output(To::Stream);
         let rooms = Arc::new(Semaphore::new(2));
         for message in ["one", "two"] {
-            output.send(message.into(), Arc::clone(&rooms).try_acquire_owned().unwrap()).unwrap();
+            output.send(message.into(), Arc::clone(&rooms).try_acquire_owned().ok()).unwrap();
         }
+        assert!(!output.is_idle());
         let written = output.written().clone();
         drop(output);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
