@@ -11,7 +11,8 @@ use rustix::io::Errno;
 use std::time::Duration;
 
 use super::fact::{Fact, Moment};
-use super::resolve::{self, Obstacle};
+use super::filesystem;
+use super::resolve::{Obstacle, is_systemic};
 use super::{Root, read_failed};
 use crate::error::ToolError;
 use crate::selector::Served;
@@ -67,11 +68,11 @@ impl Root {
             if Fact::of(&fd)?.identity() == seen.identity() {
                 let mut memory = self.memory;
                 if self.limits.allow_mounts {
-                    let filesystem = resolve::filesystem(&fd)?;
-                    if resolve::is_kernel_filesystem(filesystem) {
+                    let filesystem = filesystem::magic(&fd)?;
+                    if filesystem::is_kernel_filesystem(filesystem) {
                         return Err(Obstacle::Mount);
                     }
-                    memory = resolve::is_memory_filesystem(filesystem);
+                    memory = filesystem::is_memory_filesystem(filesystem);
                 }
                 return Ok(Opened { root: self, fd, memory });
             }
@@ -139,7 +140,7 @@ impl Opened<'_> {
         Err(ToolError::Changing)
     }
 
-    fn fact(&self) -> Result<Fact, ToolError> {
+    pub(super) fn fact(&self) -> Result<Fact, ToolError> {
         let fact = Fact::of(&self.fd).map_err(read_failed)?;
         if self.root.limits.max_file_bytes.is_some_and(|most| fact.size > most) {
             return Err(ToolError::FileTooLarge);
@@ -178,7 +179,7 @@ impl Reading<'_> {
                 Ok(0) => break,
                 Ok(count) => filled += count,
                 Err(Errno::INTR) => {}
-                Err(errno) if resolve::is_systemic(errno) => return Err(read_failed(errno)),
+                Err(errno) if is_systemic(errno) => return Err(read_failed(errno)),
                 Err(_) => return Err(ToolError::NotReadable),
             }
         }

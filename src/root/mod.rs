@@ -7,7 +7,9 @@
 mod entries;
 mod fact;
 mod file;
+mod filesystem;
 mod open;
+mod race;
 mod resolve;
 mod skipped;
 mod temporary;

@@ -15,7 +15,8 @@ use std::sync::Mutex;
 
 use super::Root;
 use super::fact::Fact;
-use super::resolve::{self, Lookup, folds_case, is_kernel_filesystem};
+use super::filesystem::{self, folds_case, inode_flags, is_kernel_filesystem, is_memory_filesystem};
+use super::resolve::Lookup;
 use crate::config::Config;
 use crate::error::ConfigError;
 
@@ -63,11 +64,11 @@ impl Root {
 
     fn pin(dir: Dir, config: &Config) -> Result<Self, ConfigError> {
         let fact = Fact::of(&dir).map_err(|_| ConfigError::RootUnreadable)?;
-        let filesystem = resolve::filesystem(&dir).map_err(|_| ConfigError::RootUnreadable)?;
+        let filesystem = filesystem::magic(&dir).map_err(|_| ConfigError::RootUnreadable)?;
         if is_kernel_filesystem(filesystem) {
             return Err(ConfigError::RootOnKernelFilesystem);
         }
-        if folds_case(filesystem, resolve::inode_flags(&dir)) {
+        if folds_case(filesystem, inode_flags(&dir).map_err(|_| ConfigError::RootUnreadable)?) {
             return Err(ConfigError::RootFoldsCase);
         }
         #[cfg(feature = "test-hooks")]
@@ -77,7 +78,7 @@ impl Root {
         Ok(Self {
             lookup: if forced { Lookup::Components } else { Lookup::probe(&dir) },
             mount: fact.mount,
-            memory: resolve::is_memory_filesystem(filesystem),
+            memory: is_memory_filesystem(filesystem),
             dir,
             selector: config.selector.clone(),
             limits: config.limits,

@@ -8,11 +8,11 @@
 
 use cap_fs_ext::DirExt as _;
 use cap_std::fs::Dir;
-use rustix::fd::AsFd;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::fact::Fact;
+use super::filesystem::{self, folds_case, inode_flags, is_kernel_filesystem};
 use super::{Root, read_failed};
 use crate::error::ToolError;
 
@@ -103,15 +103,26 @@ impl Root {
     /// Opens one directory by its name in a held one, on a descriptor that can be listed.
     pub(super) fn child_directory(&self, parent: &Dir, name: &str) -> Result<Dir, Obstacle> {
         let dir = match self.lookup {
-            Lookup::Openat2 => again(|| openat2_directory(parent, name, self.limits.allow_mounts))?,
+            Lookup::Openat2 => again(|| self.openat2_directory(parent, name))?,
             Lookup::Components => again(|| self.component_directory(parent, name))?,
         };
         // Without leave to cross mounts, every directory lies on the root's filesystem, which was judged at the start.
-        let filesystem = if self.limits.allow_mounts { filesystem(&dir)? } else { 0 };
+        let filesystem = if self.limits.allow_mounts { filesystem::magic(&dir)? } else { 0 };
         if is_kernel_filesystem(filesystem) {
             return Err(Obstacle::Mount);
         }
-        if folds_case(filesystem, inode_flags(&dir)) { Err(Obstacle::Folding) } else { Ok(dir) }
+        if folds_case(filesystem, inode_flags(&dir)?) { Err(Obstacle::Folding) } else { Ok(dir) }
+    }
+
+    /// The kernel has one error for a mount and for a directory that was moved away beside the lookup; only the first
+    /// is still there.
+    fn openat2_directory(&self, parent: &Dir, name: &str) -> Result<Dir, Obstacle> {
+        let confined = confined(self.limits.allow_mounts);
+        match rustix::fs::openat2(parent, name, directory_flags(), Mode::empty(), confined) {
+            Ok(fd) => Ok(Dir::from(fd)),
+            Err(Errno::XDEV) if self.on_served_mount(&Fact::of_name(parent, name)?) => Err(Obstacle::Changing),
+            Err(errno) => Err(errno.into()),
+        }
     }
 
     /// cap-std gives an `O_PATH` descriptor, which triggers no automount; the mount is known before the name is opened
@@ -134,11 +145,6 @@ fn again(lookup: impl Fn() -> Result<Dir, Obstacle>) -> Result<Dir, Obstacle> {
     (1..TRIES).map(|_| lookup()).find(|result| !matches!(result, Err(Obstacle::Changing))).unwrap_or_else(lookup)
 }
 
-fn openat2_directory(parent: &Dir, name: &str, allow_mounts: bool) -> Result<Dir, Obstacle> {
-    let fd = rustix::fs::openat2(parent, name, directory_flags(), Mode::empty(), confined(allow_mounts))?;
-    Ok(Dir::from(fd))
-}
-
 fn directory_flags() -> OFlags {
     OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC
 }
@@ -153,69 +159,9 @@ fn errno(error: &std::io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::LOOP)
 }
 
-/// The filesystem's magic number (`statfs(2)`).
-pub(super) fn filesystem(dir: impl AsFd) -> Result<u64, Errno> {
-    // The field's type differs between architectures; all values fit 32 bits.
-    Ok(u64::from(rustix::fs::fstatfs(dir)?.f_type as u32))
-}
-
-/// The inode's flags; none where the filesystem keeps none.
-pub(super) fn inode_flags(dir: impl AsFd) -> u32 {
-    rustix::fs::ioctl_getflags(dir).map_or(0, |flags| flags.bits())
-}
-
-/// Whether a directory finds `SECRETS/x` beneath an exclude on `secrets/**`.
-pub(super) fn folds_case(filesystem: u64, inode_flags: u32) -> bool {
-    const CASEFOLD_FL: u32 = 0x4000_0000;
-    const MSDOS: u64 = 0x4d44;
-    const EXFAT: u64 = 0x2011_bab0;
-    const NTFS: u64 = 0x5346_544e;
-    const NTFS3: u64 = 0x7366_746e;
-    const CIFS: u64 = 0xff53_4d42;
-    const SMB: u64 = 0x517b;
-    const SMB2: u64 = 0xfe53_4d42;
-    const HFS_PLUS: u64 = 0x482b;
-    inode_flags & CASEFOLD_FL != 0 || [MSDOS, EXFAT, NTFS, NTFS3, CIFS, SMB, SMB2, HFS_PLUS].contains(&filesystem)
-}
-
-/// Filesystems whose files are views of kernel state: reading one may block, lie about its size or have effects.
-pub(super) fn is_kernel_filesystem(magic: u64) -> bool {
-    const PROC: u64 = 0x9fa0;
-    const SYSFS: u64 = 0x6265_6572;
-    const DEBUGFS: u64 = 0x6462_6720;
-    const TRACEFS: u64 = 0x7472_6163;
-    const SECURITYFS: u64 = 0x7363_6673;
-    const CONFIGFS: u64 = 0x6265_6570;
-    const CGROUP: u64 = 0x0027_e0eb;
-    const CGROUP2: u64 = 0x6367_7270;
-    const BPF: u64 = 0xcafe_4a11;
-    const DEVPTS: u64 = 0x1cd1;
-    [PROC, SYSFS, DEBUGFS, TRACEFS, SECURITYFS, CONFIGFS, CGROUP, CGROUP2, BPF, DEVPTS].contains(&magic)
-}
-
-/// Whether files live in memory only.
-pub(super) fn is_memory_filesystem(filesystem: u64) -> bool {
-    const TMPFS: u64 = 0x0102_1994;
-    const RAMFS: u64 = 0x8584_58f6;
-    const HUGETLBFS: u64 = 0x9584_58f6;
-    [TMPFS, RAMFS, HUGETLBFS].contains(&filesystem)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn directories_that_ignore_case_are_known_by_flag_and_by_filesystem() {
-        assert!(folds_case(0xef53, 0x4000_0000), "ext4 with the flag");
-        assert!(folds_case(0xef53, 0x4008_0000), "the flag among others");
-        for magic in [0x4d44, 0x2011_bab0, 0x5346_544e, 0x7366_746e, 0xff53_4d42, 0x517b, 0xfe53_4d42] {
-            assert!(folds_case(magic, 0), "{magic:x}");
-        }
-        for magic in [0xef53, 0x0102_1994, 0x5846_5342, 0x9123_683e, 0x794c_7630, 0x6969] {
-            assert!(!folds_case(magic, 0x8_0000), "{magic:x}");
-        }
-    }
 
     #[test]
     fn absence_permission_and_failure_are_told_apart() {

@@ -108,7 +108,11 @@ impl Root {
                 if !handle(dir, name).and_then(Fact::of).is_ok_and(|now| now.same_file_and_owner(&old.fact)) {
                     return Ok(false);
                 }
-                new.publish_over(name).map_err(write_failed)?;
+                match new.publish_over(name) {
+                    // In the last moment it was exchanged for a directory.
+                    Err(Errno::ISDIR) => return Ok(false),
+                    result => result.map_err(write_failed)?,
+                }
             }
         }
         if let Ok(fact) = Fact::of(&new.fd) {
@@ -118,11 +122,13 @@ impl Root {
     }
 }
 
-fn write_all(fd: &OwnedFd, mut content: &[u8]) -> Result<(), Errno> {
-    while !content.is_empty() {
-        match rustix::io::write(fd, content) {
+/// By offset, so that a try that the kernel cut short or interrupted is continued where it ended.
+fn write_all(fd: &OwnedFd, content: &[u8]) -> Result<(), Errno> {
+    let mut written = 0;
+    while let Some(rest) = content.get(written..).filter(|rest| !rest.is_empty()) {
+        match rustix::io::pwrite(fd, rest, written as u64) {
             Ok(0) => return Err(Errno::IO),
-            Ok(count) => content = content.get(count..).unwrap_or_default(),
+            Ok(count) => written += count,
             Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
         }
