@@ -1,6 +1,7 @@
 //! A generated root with a real `outside` beside it, a server process on it, and one call with the checks that hold
 //! for every call.
 
+use rustix::io::Errno;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -14,6 +15,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
+
+// The benches have it here, too.
+#[path = "filter.rs"]
+mod filter;
+
+use filter::without_openat2;
 
 /// Against a hang: far beyond what any answer takes.
 pub const DEADLINE: Duration = Duration::from_secs(30);
@@ -32,6 +39,8 @@ pub const VERSION: &str = "2026-07-28";
 pub enum Backend {
     Openat2,
     Components,
+    /// The same because `openat2` fails with this error.
+    Without(Errno),
 }
 
 /// Runs a test on both back ends: `both_back_ends! { fn name(backend) { .. } }`.
@@ -150,12 +159,21 @@ impl Tree {
 
     /// Starts a server on the root with these options.
     pub fn serve_with(&self, backend: Backend, options: &[&str]) -> Server {
-        let mut command = binary();
-        command.arg("--root").arg(self.root()).args(options);
-        if backend == Backend::Components {
+        serve_at(&self.root(), backend, options)
+    }
+}
+
+/// Starts a server on a root with these options.
+pub fn serve_at(root: &Path, backend: Backend, options: &[&str]) -> Server {
+    let mut command = binary();
+    command.arg("--root").arg(root).args(options);
+    match backend {
+        Backend::Openat2 => Server::start(command),
+        Backend::Components => {
             command.arg("--test-component-walk");
+            Server::start(command)
         }
-        Server::start(command)
+        Backend::Without(error) => without_openat2(error, || Server::start(command)),
     }
 }
 
@@ -527,6 +545,11 @@ impl Server {
         while SystemTime::now().duration_since(UNIX_EPOCH).unwrap() < changed() + Duration::from_millis(100) {
             self.request("tools/list", json!({}));
         }
+    }
+
+    /// Lets a stopped process go on.
+    pub fn go_on(&self) {
+        assert!(Command::new("kill").arg("-CONT").arg(self.pid().to_string()).status().unwrap().success());
     }
 
     /// Resident memory in bytes, from `/proc`.

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `harness` | a root with an `outside` beside it, a server process, one call and its checks |
 //! | `confinement` | paths, links, special files, mounts, selection |
+//! | `race` | every tool beside exchanges of a part of the tree; `arena` and `racer` make them |
+//! | `filtered` | a system without `openat2`; `filter` (the harness's) takes it away |
 //! | `list` | `list_directory` |
 //! | `search_files`, `search_text` | the two searches |
 //! | `vanishing` | files that vanish beside a page |
@@ -25,6 +27,7 @@
 //! | `progress` | what a client hears of a long call |
 //! | `legacy` | clients of the 2025 era |
 //! | `streams` | hosts that read late, not at all, or without blocking |
+//! | `shortfalls` | a system that fails in the middle of a call; `tracer` makes it fail |
 //! | `cli` | options and start-up errors |
 //! | `globs` | which patterns are refused, with what advice |
 //! | `call` | the `call` command |
@@ -48,6 +51,7 @@
     reason = "tests set up real files, drive the real binary, and fail by panicking"
 )]
 
+mod arena;
 mod call;
 mod cli;
 mod clients;
@@ -55,6 +59,7 @@ mod confinement;
 mod cursors;
 mod cursors_forged;
 mod examples;
+mod filtered;
 mod globs;
 mod harness;
 mod legacy;
@@ -65,15 +70,19 @@ mod load;
 mod meta;
 mod progress;
 mod protocol;
+mod race;
+mod racer;
 mod read;
 mod read_changing;
 mod scale;
 mod schemas;
 mod search_files;
 mod search_text;
+mod shortfalls;
 mod streams;
 #[path = "../wire/table.rs"]
 mod table;
+mod tracer;
 mod vanishing;
 mod wire;
 mod write;

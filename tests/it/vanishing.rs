@@ -1,7 +1,7 @@
 //! A file that is there when its directory is read, and gone when it is looked at.
 
 use crate::harness::{Tree, both_back_ends, has, is_root};
-use crate::write_faults::Tracer;
+use crate::tracer::Tracer;
 use serde_json::json;
 
 both_back_ends! {

@@ -1,17 +1,13 @@
 //! `write_text_file` when the disk is full, a system call fails, or the server is killed between two of them; and what
 //! is done about leftovers.
-//!
-//! `strace` attaches to a running server and makes the n-th call of one kind fail, or kills the process before it. Its
-//! counts are per thread, and only a thread that works for a tool makes calls of these kinds once the server is up.
 
-use crate::harness::{Backend, DEADLINE, Mounted, Refusal, Server, Success, Tree, both_back_ends, has, is_root};
+use crate::harness::{BUSY, Backend, Mounted, Refusal, Server, Success, Tree, both_back_ends, has, is_root};
+use crate::tracer::Tracer;
 use crate::write::{serve_after, write};
 use serde_json::json;
-use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::channel;
+use std::path::Path;
+use std::process::Command;
 
 /// What a replacement is made of.
 const CALLS: &[&str] = &[
@@ -30,65 +26,9 @@ const CALLS: &[&str] = &[
     "unlinkat",
     "renameat",
     "renameat2",
+    "pwrite64",
+    "ioctl",
 ];
-
-/// `strace` on a running server, until drop.
-pub struct Tracer {
-    strace: Child,
-    log: PathBuf,
-}
-
-impl Tracer {
-    /// Attaches and waits until it is. `inject` holds any number of strace's expressions, with spaces between them.
-    pub fn attach(server: &Server, tree: &Tree, inject: Option<&str>) -> Self {
-        let log = tree.above().join("strace.log");
-        let mut command = Command::new("strace");
-        command.args(["-f", "-v", "-s", "256", "-e", &format!("trace={}", CALLS.join(","))]).arg("-o").arg(&log);
-        for inject in inject.unwrap_or_default().split_whitespace() {
-            command.args(["-e", &format!("inject={inject}")]);
-        }
-        command.args(["-p", &server.pid().to_string()]);
-        let mut strace = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let (attached, wait) = channel();
-        let stderr = strace.stderr.take().unwrap();
-        // Reads on, so that later messages never block the tracer.
-        std::thread::spawn(move || {
-            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-                if line.contains("attached") {
-                    attached.send(()).ok();
-                }
-            }
-        });
-        let tracer = Self { strace, log };
-        wait.recv_timeout(DEADLINE).expect("strace attaches");
-        tracer
-    }
-
-    /// Detaches; what was traced.
-    pub fn detach(mut self) -> String {
-        self.end();
-        std::fs::read_to_string(&self.log).unwrap()
-    }
-
-    /// Ends the tracer at once: one whose process was killed may wait for it for ever.
-    fn abandon(mut self) {
-        self.strace.kill().unwrap();
-        self.strace.wait().unwrap();
-    }
-
-    fn end(&mut self) {
-        if self.strace.try_wait().unwrap().is_none() {
-            Command::new("kill").arg("-INT").arg(self.strace.id().to_string()).status().unwrap();
-            self.strace.wait().unwrap();
-        }
-    }
-}
-
-impl Drop for Tracer {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
 
 /// Waits for a server that was killed.
 fn died(server: &mut Server) {
@@ -125,13 +65,23 @@ fn is_whole(tree: &Tree, name: &str, before: Option<&str>, answer: &Result<Succe
             "written, but durability is not confirmed",
             "destination is not a writable regular file",
             "destination's owner or access list cannot be kept",
+            BUSY,
         ];
         assert!(known.contains(&refused.text.as_str()), "{what}: {refused:?}");
     }
 }
 
-/// Makes every call of a replacement (or of a first write) fail once; returns how many failures were injected.
-fn every_call_fails_once(backend: Backend, error: &str, replace: bool) -> usize {
+/// Makes every call of a replacement and of a first write fail once.
+fn every_call_fails_once(backend: Backend, error: &str) {
+    if !is_root() || !has("strace") {
+        return;
+    }
+    assert!(each_call_fails_once(backend, error, true) > 14, "failures were injected");
+    assert!(each_call_fails_once(backend, error, false) > 8, "failures were injected");
+}
+
+/// How many failures were injected.
+fn each_call_fails_once(backend: Backend, error: &str, replace: bool) -> usize {
     let mut injected = 0;
     for call in CALLS {
         for nth in 1.. {
@@ -201,20 +151,22 @@ fn every_call_kills_once(backend: Backend, replace: bool) -> usize {
 }
 
 both_back_ends! {
-    fn a_failing_call_leaves_the_old_file_whole_or_the_new_one(backend) {
-        if !is_root() || !has("strace") {
-            return;
-        }
-        assert!(every_call_fails_once(backend, "EIO", true) > 12, "failures were injected");
+    // CWE-755: a failing disk leaves half a file.
+    fn a_failing_disk_leaves_the_old_file_whole_or_the_new_one(backend) {
+        every_call_fails_once(backend, "EIO");
     }
 
-    fn a_failing_call_of_a_first_write_leaves_nothing_or_the_whole_file(backend) {
-        if !is_root() || !has("strace") {
-            return;
-        }
-        assert!(every_call_fails_once(backend, "ENOSPC", false) > 6, "failures were injected");
+    // CWE-755: a full disk leaves half a file.
+    fn a_full_disk_at_any_call_leaves_the_old_file_whole_or_the_new_one(backend) {
+        every_call_fails_once(backend, "ENOSPC");
     }
 
+    // CWE-755: an interrupted call leaves half a file.
+    fn an_interrupted_call_leaves_the_old_file_whole_or_the_new_one(backend) {
+        every_call_fails_once(backend, "EINTR");
+    }
+
+    // CWE-460: a killed process leaves half a file.
     fn a_kill_between_two_calls_leaves_the_old_file_whole_or_the_new_one(backend) {
         if !is_root() || !has("strace") {
             return;
@@ -222,6 +174,7 @@ both_back_ends! {
         assert!(every_call_kills_once(backend, true) > 12, "it was killed");
     }
 
+    // CWE-460: a killed process leaves half a file.
     fn a_kill_between_two_calls_of_a_first_write_leaves_nothing_or_the_whole_file(backend) {
         if !is_root() || !has("strace") {
             return;
@@ -229,6 +182,7 @@ both_back_ends! {
         assert!(every_call_kills_once(backend, false) > 6, "it was killed");
     }
 
+    // CWE-754: a write that may not last is told as one that does.
     fn a_failed_flush_of_the_file_writes_nothing_and_one_of_the_directory_says_so(backend) {
         if !is_root() || !has("strace") {
             return;
@@ -254,6 +208,7 @@ both_back_ends! {
         }
     }
 
+    // CWE-377: the file that is written first has a name that others could use.
     fn a_filesystem_without_nameless_files_is_written_all_the_same(backend) {
         if !is_root() || !has("strace") {
             return;
@@ -285,6 +240,7 @@ both_back_ends! {
         }
     }
 
+    // CWE-770: a full disk leaves half a file.
     fn a_full_disk_leaves_the_old_content_and_no_name(backend) {
         if !is_root() || !has("strace") {
             return;
@@ -307,6 +263,7 @@ both_back_ends! {
         drop(mounted);
     }
 
+    // CWE-770: a full disk leaves an empty file.
     fn a_filesystem_without_a_free_inode_leaves_the_old_content_and_no_name(backend) {
         if !is_root() || !has("strace") {
             return;
@@ -327,6 +284,7 @@ both_back_ends! {
         drop(mounted);
     }
 
+    // CWE-755: a short write is taken for a whole one.
     fn a_write_cut_short_by_a_size_limit_leaves_the_old_content_and_no_name(backend) {
         let tree = Tree::with(&[("a", &old())]);
         // The kernel writes up to the limit and then fails. `ulimit -f` counts in units of 512 or 1,024 bytes.
@@ -339,6 +297,44 @@ both_back_ends! {
         assert!(write(&mut server, "a", "short").is_ok());
     }
 
+    // CWE-755: a short write is taken for a whole one.
+    fn a_write_cut_short_goes_on_where_it_ended(backend) {
+        if !is_root() || !has("strace") {
+            return;
+        }
+        for before in [None, Some(old())] {
+            let tree = Tree::new();
+            if let Some(before) = &before {
+                tree.write("a", before);
+            }
+            let mut server = tree.serve(backend);
+            server.ok("list_directory", json!({}));
+            let pid = server.pid();
+            let limit = |bytes: &str| {
+                let mut command = Command::new("prlimit");
+                let status = command.arg(format!("--pid={pid}")).arg(format!("--fsize={bytes}")).status();
+                assert!(status.unwrap().success());
+            };
+            // The kernel writes as far as the limit goes; then the process is stopped, and the limit lifted.
+            limit("10000:unlimited");
+            let tracer = Tracer::attach(&server, &tree, Some("pwrite64:signal=STOP:when=1"));
+            let id = server.send_request(
+                "tools/call",
+                json!({ "name": "write_text_file", "arguments": { "path": "a", "content": new() } }),
+            );
+            tracer.until("stopped by SIGSTOP");
+            limit("unlimited");
+            server.go_on();
+            assert!(server.answered(id));
+            let log = tracer.detach();
+            let writes: Vec<&str> = log.lines().filter(|line| line.contains("pwrite64(")).collect();
+            assert!(writes.len() == 2 && writes[0].ends_with("= 10000"), "{writes:?}");
+            assert_eq!(tree.read("a"), new().as_bytes());
+            assert_eq!(tree.names(), ["a"]);
+        }
+    }
+
+    // CWE-755: a signal ends the server.
     fn the_signal_for_a_file_too_large_does_not_end_the_server(backend) {
         let tree = Tree::with(&[("a", &old())]);
         let mut server = serve_after(&tree, backend, "ulimit -c 0; ulimit -f 16", &[]);
@@ -348,6 +344,7 @@ both_back_ends! {
         assert!(write(&mut server, "a", "short").is_ok());
     }
 
+    // CWE-459: an unfinished write is served, or another server's is removed.
     fn a_young_leftover_is_nobodys_and_stays(backend) {
         let leftover = format!(".ptc-fs-mcp-{}", "0123456789abcdef".repeat(2));
         let tree = Tree::with(&[("a", "old needle"), (&leftover, "leftover needle")]);
@@ -368,6 +365,7 @@ both_back_ends! {
         }
     }
 
+    // CWE-459: unfinished writes pile up.
     fn a_leftover_older_than_a_minute_is_swept_and_nothing_else_is(backend) {
         if !is_root() || !has("strace") {
             return;
