@@ -6,7 +6,6 @@ mod mounts;
 mod names;
 mod paths;
 mod permissions;
-mod races;
 mod root;
 mod special;
 mod unopened;
