@@ -1,5 +1,6 @@
 //! What a client can reach, and what stays out of reach whatever it says and whatever lies in the tree.
 
+mod depth;
 mod limits;
 mod links;
 mod mounts;
@@ -7,6 +8,7 @@ mod names;
 mod paths;
 mod permissions;
 mod root;
+mod sizes;
 mod special;
 mod unopened;
 
