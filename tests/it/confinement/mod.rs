@@ -1,16 +1,21 @@
 //! What a client can reach, and what stays out of reach whatever it says and whatever lies in the tree.
 
 mod depth;
+mod exhaustion;
 mod limits;
 mod links;
+mod messages;
 mod mounts;
 mod names;
 mod paths;
+mod patterns;
 mod permissions;
 mod root;
 mod sizes;
 mod special;
+mod text;
 mod unopened;
+mod unwritable;
 
 pub use crate::harness::{NOT_READABLE, NOT_WRITABLE};
 use crate::harness::{Server, sha256};
@@ -19,6 +24,11 @@ use serde_json::{Value, json};
 pub const BAD_PATH: &str = "path is not a relative path inside the root";
 pub const NOT_SERVED: &str = "path is not served by this root";
 pub const BAD_BASENAME: &str = "path must be one lowercase basename of letters, digits, dots, underscores, or hyphens";
+
+/// All that standard error holds of a system's failure.
+pub fn failed(tool: &str, what: &str, number: i32) -> String {
+    format!(" WARN ptc_fs_mcp::server::calls: {tool}: {what} failed (os error {number})\n")
+}
 
 /// The one answer of a reader that has nothing to say.
 pub fn empty_page() -> Value {

@@ -7,14 +7,14 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-const NOBODY: u32 = 65_534;
+pub const NOBODY: u32 = 65_534;
 
-fn runs_as_root() -> bool {
+pub fn runs_as_root() -> bool {
     std::fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
 /// A command without privileges: root could open anything.
-fn unprivileged(program: &Path) -> Command {
+pub fn unprivileged(program: &Path) -> Command {
     if !runs_as_root() {
         return Command::new(program);
     }
@@ -24,7 +24,7 @@ fn unprivileged(program: &Path) -> Command {
 }
 
 /// Gives everything in the root, and the way to it, to the unprivileged user.
-fn hand_over(tree: &Tree) {
+pub fn hand_over(tree: &Tree) {
     std::fs::set_permissions(tree.above(), PermissionsExt::from_mode(0o755)).unwrap();
     if runs_as_root() {
         let status =
@@ -49,7 +49,8 @@ fn open(tree: &Tree, path: &str) {
     std::fs::set_permissions(tree.path(path), PermissionsExt::from_mode(0o700)).unwrap();
 }
 
-fn serve(tree: &Tree, backend: Backend, options: &[&str]) -> Server {
+/// A server without privileges on the root.
+pub fn serve(tree: &Tree, backend: Backend, options: &[&str]) -> Server {
     let mut command = unprivileged(Path::new(binary().get_program()));
     command.arg("--root").arg(tree.root()).args(options);
     if backend == Backend::Components {
@@ -59,6 +60,7 @@ fn serve(tree: &Tree, backend: Backend, options: &[&str]) -> Server {
 }
 
 both_back_ends! {
+    // CWE-755: one directory that cannot be opened fails the walk, or is dropped without a word.
     fn an_unreadable_directory_is_skipped_and_counted_and_the_rest_is_served(backend) {
         let tree = Tree::with(&[("ok.txt", "fine"), ("a/f", "i"), ("closed/f", "i"), ("z/f", "i")]);
         hand_over(&tree);
@@ -86,6 +88,7 @@ both_back_ends! {
         assert_eq!(server.ok("search_files", json!({ "query": "f" })).skipped(), &json!(null));
     }
 
+    // CWE-200: a count tells of what an exclude hides.
     fn an_unreadable_directory_that_is_excluded_is_not_counted(backend) {
         let tree = Tree::with(&[("ok.txt", "fine"), ("closed/f", "i")]);
         hand_over(&tree);
@@ -104,6 +107,7 @@ both_back_ends! {
         open(&tree, "closed");
     }
 
+    // CWE-755: one file that cannot be opened fails the search, or is dropped without a word.
     fn an_unreadable_file_is_listed_and_what_it_holds_is_skipped_and_counted(backend) {
         let tree = Tree::with(&[("ok.txt", "fine"), ("closed", "i")]);
         hand_over(&tree);
