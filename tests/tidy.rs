@@ -77,7 +77,17 @@ const RESERVED: &[(&str, &[&str])] = &[
 /// Longest source file without its tests, in lines. A longer one usually holds two ideas.
 const LONGEST: usize = 270;
 
+/// Fewest tests of confinement there are; a check that finds none would pass.
+const ATTACKS: usize = 80;
+
 fn sources() -> Vec<(String, String)> {
+    let files = below("src");
+    assert!(files.len() > 20, "the sources are found");
+    files
+}
+
+/// Every file beneath a directory of the crate, sorted, with its text.
+fn below(directory: &str) -> Vec<(String, String)> {
     fn collect(directory: &Path, files: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(directory).unwrap() {
             let path = entry.unwrap().path();
@@ -85,9 +95,8 @@ fn sources() -> Vec<(String, String)> {
         }
     }
     let mut files = Vec::new();
-    collect(Path::new("src"), &mut files);
+    collect(Path::new(directory), &mut files);
     files.sort();
-    assert!(files.len() > 20, "the sources are found");
     files.iter().map(|path| (path.to_str().unwrap().to_owned(), std::fs::read_to_string(path).unwrap())).collect()
 }
 
@@ -159,6 +168,29 @@ fn every_file_begins_with_its_contract_and_holds_one_idea() {
         let lines = text.split("#[cfg(test)]\nmod ").next().unwrap().lines().count();
         assert!(lines <= LONGEST, "{path} has {lines} lines");
     }
+}
+
+#[test]
+fn every_test_of_confinement_names_the_class_of_weakness_it_guards_against() {
+    let mut found = 0;
+    for (path, text) in below("tests/it/confinement") {
+        let lines: Vec<&str> = text.lines().map(str::trim_start).collect();
+        for (at, line) in lines.iter().enumerate() {
+            // In `both_back_ends!` a test has an argument without a type; elsewhere it has an attribute.
+            let Some(name) = line.strip_prefix("fn ") else { continue };
+            let between = |line: &&&str| line.starts_with("#[") || line.starts_with("///");
+            let attributes = lines[..at].iter().rev().take_while(between).count();
+            if !name.contains("(backend)") && !lines[at - attributes..at].contains(&"#[test]") {
+                continue;
+            }
+            found += 1;
+            let above = at.checked_sub(attributes + 1).map_or("", |at| lines[at]);
+            let class = above.strip_prefix("// CWE-").and_then(|said| said.split_once(": "));
+            let named = class.is_some_and(|(number, what)| number.parse::<u16>().is_ok() && !what.is_empty());
+            assert!(named, "{path}, line {}: no `// CWE-<number>: ` above {name}", at + 1);
+        }
+    }
+    assert!(found >= ATTACKS, "{found} tests are found");
 }
 
 #[test]

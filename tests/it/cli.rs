@@ -213,6 +213,7 @@ fn help_and_the_version_go_to_the_output_and_succeed() {
     }
 }
 
+// CWE-176: a word is altered to make it text.
 #[test]
 fn words_that_are_not_utf_8_are_refused_except_in_the_root() {
     let tree = Tree::new();
@@ -227,6 +228,7 @@ fn words_that_are_not_utf_8_are_refused_except_in_the_root() {
     accepted(&["--root".into(), tree.root().join(&odd).into_os_string(), "--include".into(), "**".into()]);
 }
 
+// CWE-59: the root is a link, which its owner can point elsewhere.
 #[test]
 fn a_root_that_is_no_directory_of_its_own_is_refused() {
     let tree = Tree::with(&[("file", ""), ("dir/sub/a", "")]);
@@ -273,6 +275,7 @@ fn a_root_that_is_no_directory_of_its_own_is_refused() {
     refused(&["--root", "/dev/null", "--include", "**"], not_directory);
 }
 
+// CWE-66: views of kernel state are served as files.
 #[test]
 fn a_root_on_a_kernel_filesystem_is_refused() {
     for path in ["/proc", "/proc/", "/proc/self/fd", "/proc/sys", "/sys", "/sys/kernel"] {
@@ -281,6 +284,7 @@ fn a_root_on_a_kernel_filesystem_is_refused() {
     }
 }
 
+// CWE-22: the root is another directory than the operator named.
 #[test]
 fn a_root_is_resolved_against_the_working_directory() {
     let tree = Tree::with(&[("a.txt", ""), ("-dash/b.txt", "")]);
@@ -299,6 +303,7 @@ fn a_root_is_resolved_against_the_working_directory() {
     }
 }
 
+// CWE-755: a root that cannot be opened looks like an empty one.
 #[test]
 fn a_root_that_may_not_be_opened_is_refused() {
     if !is_root() {
@@ -371,6 +376,7 @@ fn a_terminal_is_told_what_is_waited_for() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
 }
 
+// CWE-15: whoever sets the environment changes what is served.
 #[test]
 fn no_environment_variable_changes_anything() {
     let tree = Tree::with(&[("a.txt", "alpha\n"), ("d/b.txt", "beta\n")]);

@@ -45,6 +45,7 @@ fn holds(haystack: &[u8], needle: &[u8]) -> bool {
 }
 
 both_back_ends! {
+    // CWE-347: an altered cursor is taken.
     fn a_flipped_bit_at_any_position_is_no_cursor(backend) {
         let tree = tree();
         let mut server = tree.serve(backend);
@@ -62,6 +63,7 @@ both_back_ends! {
         }
     }
 
+    // CWE-347: an altered cursor is taken.
     fn a_shortened_or_lengthened_cursor_is_none(backend) {
         let tree = tree();
         let mut server = tree.serve(backend);
@@ -81,6 +83,7 @@ both_back_ends! {
         }
     }
 
+    // CWE-347: a signature holds for more than one spelling.
     fn no_second_spelling_of_the_same_bytes_is_a_cursor(backend) {
         let tree = tree();
         let mut server = tree.serve(backend);
@@ -113,6 +116,7 @@ both_back_ends! {
         }
     }
 
+    // CWE-345: a cursor is believed without a signature.
     fn what_never_was_a_cursor_is_none(backend) {
         let tree = tree();
         let mut server = tree.serve(backend);
@@ -128,6 +132,7 @@ both_back_ends! {
         }
     }
 
+    // CWE-20: a cursor of another type is taken for none.
     fn a_cursor_that_is_not_a_string_is_a_bad_argument(backend) {
         let tree = tree();
         let mut server = tree.serve(backend);
@@ -140,6 +145,7 @@ both_back_ends! {
         }
     }
 
+    // CWE-353: a cursor carries its position into another traversal.
     fn a_cursor_of_another_tool_or_other_arguments_is_for_a_different_traversal(backend) {
         let tree = tree();
         let mut server = tree.serve(backend);
@@ -159,6 +165,7 @@ both_back_ends! {
         }
     }
 
+    // CWE-41: two spellings of one path are two traversals.
     fn another_spelling_of_one_path_is_the_same_traversal(backend) {
         let tree = tree();
         let mut server = tree.serve(backend);
@@ -170,6 +177,7 @@ both_back_ends! {
         }
     }
 
+    // CWE-345: a cursor of other options or another process is believed.
     fn a_cursor_of_another_process_is_none(backend) {
         let tree = tree();
         let (mut one, mut two) = (tree.serve(backend), tree.serve(backend));
@@ -182,6 +190,7 @@ both_back_ends! {
         }
     }
 
+    // CWE-347: a forged cursor is told of the state, or a signed position out of range is used.
     fn the_signature_is_checked_before_the_scope_and_that_before_the_state(backend) {
         let tree = tree();
         let mut server = tree.serve(backend);
@@ -199,6 +208,7 @@ both_back_ends! {
         assert_eq!(answer(&mut server, &read("d/long.txt"), &cursor).text, STALE, "the position lies beyond, too");
     }
 
+    // CWE-703: a cursor that holds is refused.
     fn the_limit_may_change_between_pages(backend) {
         let tree = tree();
         let mut server = tree.serve(backend);
@@ -225,6 +235,7 @@ both_back_ends! {
         }
     }
 
+    // CWE-400: each use of a cursor leaves something behind.
     fn a_thousand_replays_give_one_page_and_cost_nothing(backend) {
         let tree = tree();
         let mut server = tree.serve(backend);
@@ -247,6 +258,7 @@ both_back_ends! {
         }
     }
 
+    // CWE-200: a cursor tells of the host whoever decodes it.
     fn a_cursor_tells_no_path_inode_device_size_or_time(backend) {
         let tree = Tree::new();
         tree.write("distinct-dir/distinct-name.txt", "distinct needle\n".repeat(1_237));
@@ -282,6 +294,7 @@ both_back_ends! {
     }
 }
 
+// CWE-200: the test above is blind.
 #[test]
 fn decoding_finds_what_is_there() {
     // Guards the test above: it would see a number or a word that a cursor did hold.

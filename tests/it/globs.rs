@@ -3,6 +3,7 @@
 use crate::cli::{accepted, refused, with};
 use crate::harness::{Tree, binary, finish};
 
+// CWE-20: a pattern selects something else than its author meant.
 #[test]
 fn a_pattern_that_would_mean_something_else_is_refused_with_the_right_spelling() {
     let tree = Tree::new();
@@ -39,6 +40,7 @@ fn a_pattern_that_would_mean_something_else_is_refused_with_the_right_spelling()
     }
 }
 
+// CWE-20: the advice leads to a pattern that is refused, too.
 #[test]
 fn an_advised_spelling_is_one_that_is_accepted() {
     let tree = Tree::new();
@@ -47,6 +49,7 @@ fn an_advised_spelling_is_one_that_is_accepted() {
     }
 }
 
+// CWE-20: the advice mends one fault of two.
 #[test]
 fn an_advised_spelling_is_one_that_is_accepted_though_two_things_were_wrong() {
     let tree = Tree::new();
@@ -66,6 +69,7 @@ fn advised(tree: &Tree, pattern: &str) -> String {
     advice.strip_suffix(")\n").unwrap().split(';').next().unwrap().to_owned()
 }
 
+// CWE-20: a pattern of slashes selects something else than its author meant.
 #[test]
 fn a_pattern_of_slashes_alone_is_everything() {
     let tree = Tree::new();
@@ -73,6 +77,7 @@ fn a_pattern_of_slashes_alone_is_everything() {
     refused(&with(&tree, &["--exclude", "/"]), "--exclude pattern can never match: / (write **)");
 }
 
+// CWE-41: a slash at the end makes an exclude match nothing.
 #[test]
 fn a_trailing_slash_is_refused_on_an_include_and_dropped_from_an_exclude() {
     let tree = Tree::new();
@@ -80,6 +85,7 @@ fn a_trailing_slash_is_refused_on_an_include_and_dropped_from_an_exclude() {
     accepted(&with(&tree, &["--exclude", "src/"]));
 }
 
+// CWE-150: a pattern's escape sequence reaches the operator's terminal.
 #[test]
 fn a_control_character_in_a_pattern_is_refused_and_not_printed() {
     let tree = Tree::new();
@@ -93,6 +99,7 @@ fn a_control_character_in_a_pattern_is_refused_and_not_printed() {
     }
 }
 
+// CWE-770: a pattern of any size is compiled.
 #[test]
 fn the_bounds_of_patterns_are_exact() {
     let tree = Tree::new();
@@ -111,6 +118,7 @@ fn the_bounds_of_patterns_are_exact() {
     refused(&with(&tree, &["--include", &segments]), &format!("{never}: {shown}\u{2026} (at most 64 segments)"));
 }
 
+// CWE-770: any number of patterns is compiled.
 #[test]
 fn there_are_at_most_256_patterns_of_a_kind() {
     let tree = Tree::new();
@@ -123,6 +131,7 @@ fn there_are_at_most_256_patterns_of_a_kind() {
     }
 }
 
+// CWE-20: a character has a meaning that nobody wrote down.
 #[test]
 fn every_other_character_is_literal_and_starts_a_server() {
     let tree = Tree::new();

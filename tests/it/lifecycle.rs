@@ -70,6 +70,7 @@ fn spawn(tree: &Tree) -> Child {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
+// CWE-694: two requests share an id, and their answers are mixed up.
 #[test]
 fn an_id_in_use_is_refused_with_it_and_may_be_used_again_after_its_answer() {
     let tree = tree();
@@ -95,6 +96,7 @@ fn a_slow_call_keeps_no_other_waiting() {
     }
 }
 
+// CWE-400: a cancelled call goes on.
 #[test]
 fn a_cancelled_call_is_never_answered_and_its_id_is_free_at_once() {
     let tree = tree();
@@ -123,6 +125,7 @@ fn a_call_that_is_not_cancelled_is_answered_though_another_one_is() {
     assert_eq!(server.next_message(), in_use(&json!("1")));
 }
 
+// CWE-400: a cancelled call keeps its place.
 #[test]
 fn cancelled_calls_give_back_what_they_hold() {
     let tree = tree();
@@ -214,6 +217,7 @@ fn sigterm_and_sigint_end_the_process_with_success_while_the_input_is_open() {
     }
 }
 
+// CWE-755: a closed output causes a panic.
 #[test]
 fn a_host_that_closes_the_output_sees_no_panic() {
     let tree = tree();
@@ -236,6 +240,7 @@ fn a_host_that_closes_the_output_sees_no_panic() {
     assert_eq!((finished.status.code(), finished.stderr.as_str()), (Some(0), ""));
 }
 
+// CWE-833: both sides wait for the other to read.
 #[test]
 fn a_host_that_writes_200_requests_before_it_reads_gets_200_answers() {
     let tree = tree();

@@ -16,6 +16,7 @@ fn tree() -> Tree {
     Tree::with(&[("a.txt", "alpha\n")])
 }
 
+// CWE-20: what arrives together is taken for one message.
 #[test]
 fn where_a_write_ends_is_nothing_to_where_a_line_ends() {
     let tree = tree();
@@ -32,6 +33,7 @@ fn where_a_write_ends_is_nothing_to_where_a_line_ends() {
     assert_eq!(server.next_message()["id"], 4);
 }
 
+// CWE-703: the bound of a line refuses what another option allows.
 #[test]
 fn a_line_of_the_largest_write_is_read_even_when_every_byte_is_escaped() {
     let tree = tree();

@@ -15,6 +15,7 @@ fn until(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
+// CWE-400: searches take the places of reads.
 #[test]
 fn short_calls_are_answered_while_more_searches_run_than_may_and_walks_wait_for_these() {
     let tree = tree();
@@ -34,6 +35,7 @@ fn short_calls_are_answered_while_more_searches_run_than_may_and_walks_wait_for_
     assert_eq!(server.judge("list_directory", &answer).unwrap().column("path"), ["small/b.txt"]);
 }
 
+// CWE-755: a fault takes the server, or a place, with it.
 #[test]
 fn a_panic_in_a_tool_is_an_internal_error_and_takes_no_place_with_it() {
     let tree = tree();
@@ -56,6 +58,7 @@ fn a_panic_in_a_tool_is_an_internal_error_and_takes_no_place_with_it() {
     assert_eq!(finished.stderr.lines().count(), 20);
 }
 
+// CWE-755: a closed standard error turns a fault into the end.
 #[test]
 fn a_panic_that_nobody_hears_of_is_survived_too() {
     let tree = tree();
@@ -74,6 +77,7 @@ fn a_panic_that_nobody_hears_of_is_survived_too() {
     assert_eq!(finished(child).status.code(), Some(0));
 }
 
+// CWE-755: a signal of a closed pipe ends the server.
 #[test]
 fn sigpipe_ends_nothing() {
     let tree = tree();
@@ -84,6 +88,7 @@ fn sigpipe_ends_nothing() {
     ended_well(&server.end());
 }
 
+// CWE-755: streams that were never open cause a panic.
 #[test]
 fn a_server_started_without_any_open_stream_ends_without_a_panic() {
     let tree = tree();
@@ -102,6 +107,7 @@ fn begin_write(server: &mut Server, content: &str) {
     until("the write", || before.replace(server.descriptors()) > idle);
 }
 
+// CWE-460: a cancellation leaves half of a write.
 #[test]
 fn a_write_that_has_begun_is_carried_to_its_end_though_it_is_cancelled() {
     let tree = tree();
@@ -118,6 +124,7 @@ fn a_write_that_has_begun_is_carried_to_its_end_though_it_is_cancelled() {
     ended_well(&server.end());
 }
 
+// CWE-460: a closed output leaves half of a write.
 #[test]
 fn a_write_whose_host_closes_the_output_leaves_the_whole_file_or_none() {
     let tree = tree();

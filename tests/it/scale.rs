@@ -17,6 +17,7 @@ fn hundred_thousand() -> Tree {
     tree
 }
 
+// CWE-770: many files fail a walk, or are left out without a word.
 #[test]
 fn every_tool_works_over_100_000_files_in_1_000_directories() {
     let tree = hundred_thousand();
@@ -39,6 +40,7 @@ fn every_tool_works_over_100_000_files_in_1_000_directories() {
 }
 
 both_back_ends! {
+    // CWE-770: a listing ends at some bound without a word.
     fn a_directory_of_more_than_4_096_files_is_listed_whole_and_each_file_once(backend) {
         let tree = Tree::new();
         for file in 0..4097 {
@@ -69,6 +71,7 @@ fn opened(tree: &Tree, backend: Backend, tool: &str, arguments: &serde_json::Val
 }
 
 both_back_ends! {
+    // CWE-400: a listing costs a walk of all that lies beneath it.
     fn a_listing_stops_at_the_first_served_file_beneath_each_entry(backend) {
         if !has("strace") {
             return;
@@ -84,6 +87,7 @@ both_back_ends! {
     }
 }
 
+// CWE-401: memory grows with each call, or with a file.
 #[test]
 fn memory_does_not_grow_with_calls_or_with_the_size_of_a_file() {
     let tree = Tree::new();

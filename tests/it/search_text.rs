@@ -227,6 +227,7 @@ both_back_ends! {
         assert_eq!(pages.iter().flat_map(|page| page.column("text")).collect::<Vec<_>>(), lines);
     }
 
+    // CWE-770: a long line is held, or answered, whole.
     fn a_needle_at_the_end_of_a_huge_line_is_found_with_the_text_around_it(backend) {
         let line = format!("{}needle!", "x".repeat(3 << 20));
         let tree = Tree::with(&[("f", &line), ("g", &format!("{line}\nneedle"))]);
@@ -254,6 +255,7 @@ both_back_ends! {
         }
     }
 
+    // CWE-400: a file of 1 TiB is searched to its end in one call.
     fn a_page_over_a_quiet_sparse_file_is_bounded(backend) {
         let tree = Tree::with(&[("a", "needle")]);
         std::fs::File::create(tree.path("sparse")).unwrap().set_len(1 << 40).unwrap();
@@ -265,6 +267,7 @@ both_back_ends! {
         assert!(next.items().is_empty() && next.cursor().is_some());
     }
 
+    // CWE-400: a file of 1 TiB is searched to its end, over and over.
     fn a_page_over_a_sparse_file_that_is_being_touched_is_bounded(backend) {
         let tree = Tree::with(&[("a", "needle")]);
         std::fs::File::create(tree.path("sparse")).unwrap().set_len(1 << 40).unwrap();

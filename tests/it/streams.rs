@@ -65,6 +65,7 @@ fn until_at_rest(child: &Child) -> u64 {
     last.1
 }
 
+// CWE-770: answers that nobody reads pile up in memory.
 #[test]
 fn requests_whose_answers_nobody_reads_wait_in_bounded_memory_and_are_all_answered() {
     const REQUESTS: usize = 10_000;
@@ -90,6 +91,7 @@ fn requests_whose_answers_nobody_reads_wait_in_bounded_memory_and_are_all_answer
     assert_eq!(child.0.wait().unwrap().code(), Some(0));
 }
 
+// CWE-755: a stream that is not ready for the moment ends the server.
 #[test]
 fn standard_input_and_output_may_be_non_blocking() {
     let tree = Tree::with(&[("f", &"x".repeat(16_000))]);
@@ -116,6 +118,7 @@ fn standard_input_and_output_may_be_non_blocking() {
     assert_eq!(child.0.wait().unwrap().code(), Some(0));
 }
 
+// CWE-755: work goes on for nobody.
 #[test]
 fn a_host_that_closes_the_output_gets_nothing_more_done() {
     const REQUESTS: usize = 3000;
@@ -131,6 +134,7 @@ fn a_host_that_closes_the_output_gets_nothing_more_done() {
     assert!(tree.names().len() < REQUESTS / 2, "{} files", tree.names().len());
 }
 
+// CWE-789: small arguments take many times their size.
 #[test]
 fn calls_that_wait_with_many_small_arguments_take_bounded_memory() {
     let tree = Tree::new();
@@ -161,6 +165,7 @@ fn calls_that_wait_with_many_small_arguments_take_bounded_memory() {
     assert!(held < 200_000_000, "{held} bytes");
 }
 
+// CWE-400: work goes on for nobody.
 #[test]
 fn a_host_that_closes_the_output_stops_the_calls_at_work() {
     let tree = Tree::with(&[("a.txt", "a")]);
@@ -186,6 +191,7 @@ fn a_host_that_closes_the_output_stops_the_calls_at_work() {
     assert_eq!(child.0.wait().unwrap().code(), Some(0));
 }
 
+// CWE-400: calls keep the process alive when its host is gone.
 #[test]
 fn long_calls_do_not_keep_the_process_after_the_end_of_input_though_all_rooms_are_taken() {
     let tree = Tree::new();
@@ -211,6 +217,7 @@ fn long_calls_do_not_keep_the_process_after_the_end_of_input_though_all_rooms_ar
     assert_eq!(child.0.wait().unwrap().code(), Some(0));
 }
 
+// CWE-400: a cancelled call keeps its place.
 #[test]
 fn a_cancellation_with_a_senseless_reason_is_a_cancellation() {
     let tree = Tree::with(&[("a.txt", "a")]);
@@ -230,6 +237,7 @@ fn a_cancellation_with_a_senseless_reason_is_a_cancellation() {
     assert_eq!((&answer["id"], &answer["result"]["isError"]), (&json!(99), &json!(false)));
 }
 
+// CWE-400: diagnostics that nobody reads stop the server.
 #[test]
 fn standard_error_may_be_left_unread() {
     if !is_root() {

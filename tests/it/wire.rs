@@ -34,6 +34,7 @@ impl Connection for Server {
     }
 }
 
+// CWE-20: a malformed message ends the connection, or its caller waits forever.
 #[test]
 fn every_line_has_its_answer_over_pipes() {
     let tree = tree();
@@ -45,6 +46,7 @@ fn every_line_has_its_answer_over_pipes() {
     assert_eq!(tree.names(), ["a.txt"]);
 }
 
+// CWE-755: input that ends within a message leaves it without an answer.
 #[test]
 fn the_end_of_a_pipe_ends_the_last_line() {
     let tree = tree();
@@ -93,6 +95,7 @@ fn over_a_socket(tree: &Tree, talk: impl FnOnce(&mut Socket)) -> String {
     rest
 }
 
+// CWE-20: a malformed message ends the connection, or its caller waits forever.
 #[test]
 fn every_line_has_its_answer_over_a_socket() {
     let tree = tree();
@@ -100,6 +103,7 @@ fn every_line_has_its_answer_over_a_socket() {
     assert_eq!(tree.names(), ["a.txt"]);
 }
 
+// CWE-755: input that ends within a message leaves it without an answer.
 #[test]
 fn the_end_of_a_socket_ends_the_last_line() {
     let tree = tree();
@@ -118,6 +122,7 @@ fn over_files(tree: &Tree, input: &[u8]) -> String {
     std::fs::read_to_string(answers).unwrap()
 }
 
+// CWE-20: a malformed message ends the connection, or its caller waits forever.
 #[test]
 fn every_line_has_its_answer_over_files() {
     let tree = tree();
@@ -143,6 +148,7 @@ fn every_line_has_its_answer_over_files() {
     assert_eq!(tree.names(), ["a.txt"]);
 }
 
+// CWE-755: input that ends within a message leaves it without an answer.
 #[test]
 fn the_end_of_a_file_ends_the_last_line() {
     let tree = tree();

@@ -210,6 +210,7 @@ both_back_ends! {
         }
     }
 
+    // CWE-176: half of a character is replaced, and other content is written than was sent.
     fn a_lone_surrogate_in_content_is_refused_with_nothing_written(backend) {
         let tree = Tree::with(&[("old", "old")]);
         let mut server = tree.serve(backend);
@@ -231,6 +232,7 @@ both_back_ends! {
         assert!(write(&mut server, "new", "\u{1f600}").is_ok(), "a pair of surrogates is one character");
     }
 
+    // CWE-276: a new file is open to others.
     fn a_new_file_is_0600_whatever_the_umask(backend) {
         for umask in ["000", "022", "077", "777"] {
             let tree = Tree::new();
@@ -241,6 +243,7 @@ both_back_ends! {
         }
     }
 
+    // CWE-703: a write into a root that is gone succeeds.
     fn a_removed_root_is_told_and_takes_no_write(backend) {
         let tree = Tree::new();
         let mut server = tree.serve(backend);

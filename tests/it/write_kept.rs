@@ -66,6 +66,7 @@ impl Drop for Flag {
 }
 
 both_back_ends! {
+    // CWE-732: a replacement gives a file to others, or takes it from them.
     fn a_replacement_keeps_the_mode_whatever_the_umask(backend) {
         for umask in ["000", "077"] {
             let tree = Tree::new();
@@ -81,6 +82,7 @@ both_back_ends! {
         }
     }
 
+    // CWE-732: new content runs with the old file's privileges.
     fn set_id_and_sticky_bits_are_dropped(backend) {
         let tree = Tree::new();
         let mut server = tree.serve(backend);
@@ -106,6 +108,7 @@ both_back_ends! {
         assert_eq!(tree.read("a"), b"new");
     }
 
+    // CWE-732: new content runs with the old file's privileges.
     fn set_id_bits_are_dropped_of_a_file_of_another_owner_too(backend) {
         if !is_root() {
             return;
@@ -181,6 +184,7 @@ both_back_ends! {
         assert_eq!(tree.read("a"), b"new");
     }
 
+    // CWE-59: a write goes through a link or into a device.
     fn what_is_no_regular_file_is_refused_and_unchanged(backend) {
         let tree = Tree::with(&[("dir/kept", "kept"), ("target", "kept")]);
         tree.link("target", "in-root");
@@ -224,6 +228,7 @@ both_back_ends! {
         drop(socket);
     }
 
+    // CWE-732: a rename replaces what its owner forbids to change.
     fn a_file_without_any_write_bit_is_refused_even_for_root(backend) {
         let tree = Tree::with(&[("a", "old")]);
         let mut server = tree.serve(backend);
@@ -239,6 +244,7 @@ both_back_ends! {
         assert!(write(&mut server, "a", "new").is_ok());
     }
 
+    // CWE-732: a rename replaces what its owner forbids to change.
     fn an_immutable_or_append_only_file_is_refused(backend) {
         if !is_root() {
             return;
@@ -255,6 +261,7 @@ both_back_ends! {
         }
     }
 
+    // CWE-755: a directory that takes no names loses a file.
     fn an_immutable_directory_takes_no_write_and_keeps_its_files(backend) {
         if !is_root() {
             return;
@@ -292,6 +299,7 @@ both_back_ends! {
         assert!(write(&mut server, "single", "new").is_ok());
     }
 
+    // CWE-62: a write changes a file that has another name outside.
     fn an_inode_that_is_linked_from_outside_is_never_modified(backend) {
         let tree = Tree::new();
         std::fs::hard_link(tree.outside().join("s.txt"), tree.path("h")).unwrap();

@@ -5,6 +5,7 @@ use crate::harness::{Tree, both_back_ends};
 use serde_json::json;
 
 both_back_ends! {
+    // CWE-674: a walk goes as deep as the tree does.
     fn directories_below_the_depth_are_skipped_counted_and_not_readable(backend) {
         let tree = Tree::with(&[("0", "i"), ("a/1", "i"), ("a/b/2", "i"), ("a/b/c/3", "i"), ("a/b/c/d/4", "i"), ("a/b/x/3", "i")]);
         let mut server = tree.serve_with(backend, &["--include", "**", "--max-depth", "2"]);
@@ -29,6 +30,7 @@ both_back_ends! {
         }
     }
 
+    // CWE-193: the limit is one off.
     fn directories_at_the_depth_are_served(backend) {
         let tree = Tree::with(&[("a/b/2", "i"), ("a/b/c/3", "i")]);
         let mut server = tree.serve_with(backend, &["--include", "**", "--max-depth", "3"]);
@@ -38,6 +40,7 @@ both_back_ends! {
         assert_eq!(page.skipped(), &json!(null));
     }
 
+    // CWE-674: without an option nothing bounds the depth.
     fn sixty_four_levels_are_served_where_nothing_else_is_said(backend) {
         let tree = Tree::new();
         let deepest = vec!["d"; 64].join("/");
@@ -51,6 +54,7 @@ both_back_ends! {
         assert!(server.call("read_text_file", json!({ "path": format!("{deepest}/d/f") })).is_err());
     }
 
+    // CWE-200: a count tells of what an exclude hides.
     fn a_too_deep_directory_that_is_excluded_is_not_counted(backend) {
         let tree = Tree::with(&[("a/1", "i"), ("a/b/2", "i")]);
         let mut server = tree.serve_with(backend, &["--include", "**", "--exclude", "a/b", "--max-depth", "1"]);
@@ -58,6 +62,7 @@ both_back_ends! {
         assert_eq!((page.column("path"), page.skipped()), (vec!["a/1".to_owned()], &json!(null)));
     }
 
+    // CWE-770: a tool serves a file over the limit, or the limit is one off.
     fn a_file_of_exactly_the_size_limit_is_served_and_one_byte_more_is_not(backend) {
         let tree = Tree::with(&[("at", "0123456789"), ("over", "0123456789S"), ("d/over", "0123456789S")]);
         let mut server = tree.serve_with(backend, &["--include", "**", "--max-file-bytes", "10"]);
@@ -82,6 +87,7 @@ both_back_ends! {
         assert_eq!(server.text("over"), "small");
     }
 
+    // CWE-770: a write makes a file that is over the limit.
     fn the_size_limit_bounds_writes_too(backend) {
         let tree = Tree::new();
         let mut server = tree.serve_with(backend, &["--include", "**", "--max-file-bytes", "10"]);

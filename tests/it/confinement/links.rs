@@ -5,6 +5,7 @@ use crate::harness::{SECRET, Tree, both_back_ends};
 use serde_json::json;
 
 both_back_ends! {
+    // CWE-59: a link at the end of a path is followed.
     fn a_link_at_the_end_of_a_path_is_nothing_to_every_tool(backend) {
         let tree = Tree::with(&[("ok.txt", "fine"), ("in.txt", "INSIDE"), ("d/f.txt", "INSIDE")]);
         let outside = tree.outside();
@@ -41,6 +42,7 @@ both_back_ends! {
         tree.outside_is_untouched();
     }
 
+    // CWE-59: a link in the middle of a path is followed.
     fn a_link_in_the_middle_of_a_path_is_refused_like_one_at_its_end(backend) {
         let tree = Tree::with(&[("ok.txt", "fine"), ("real/deep/s.txt", "INSIDE"), ("a/b/keep", "S")]);
         tree.link(tree.outside(), "out");
@@ -65,6 +67,7 @@ both_back_ends! {
         tree.outside_is_untouched();
     }
 
+    // CWE-59: a link is a second name for what an exclude hides.
     fn a_link_leads_past_no_exclude(backend) {
         let tree = Tree::with(&[("ok.txt", "fine"), ("hidden/f.txt", "INSIDE")]);
         tree.link("hidden", "door");
@@ -77,6 +80,7 @@ both_back_ends! {
         still_usable(&mut server);
     }
 
+    // CWE-59: a write creates what a link points to.
     fn a_write_through_a_dangling_link_creates_nothing(backend) {
         let tree = Tree::with(&[("ok.txt", "fine")]);
         tree.link(tree.outside().join("new.txt"), "out");
@@ -91,6 +95,7 @@ both_back_ends! {
         tree.outside_is_untouched();
     }
 
+    // CWE-62: a write changes a file that has another name outside.
     fn a_hard_link_is_served_and_a_write_leaves_its_inode_alone(backend) {
         let tree = Tree::new();
         let other = tree.above().join("other");
@@ -104,6 +109,7 @@ both_back_ends! {
         assert_eq!((server.text("h").as_str(), std::fs::read_to_string(&other).unwrap().as_str()), ("OWN", "SHARED"));
     }
 
+    // CWE-62: a file of the outside is read by its second name.
     fn deny_hardlinks_hides_a_file_with_a_second_name_and_no_other(backend) {
         let tree = Tree::with(&[("ok.txt", "fine"), ("one", "SHARED"), ("only/two", "x")]);
         std::fs::remove_file(tree.path("only/two")).unwrap();

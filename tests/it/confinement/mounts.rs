@@ -19,6 +19,7 @@ fn tree() -> (Tree, PathBuf) {
 const SERVED: &[&str] = &["--include", "**", "--allow-mounts"];
 
 both_back_ends! {
+    // CWE-66: a walk crosses into another filesystem.
     fn a_directory_mounted_below_the_root_is_skipped_and_counted(backend) {
         if !is_root() {
             return;
@@ -41,6 +42,7 @@ both_back_ends! {
         still_usable(&mut server);
     }
 
+    // CWE-703: what the operator allows is refused.
     fn a_directory_mounted_below_the_root_is_served_where_mounts_are_allowed(backend) {
         if !is_root() {
             return;
@@ -54,6 +56,7 @@ both_back_ends! {
         assert_eq!(server.all("search_text", json!({ "query": "STRANGE" }), "path"), ["d/m/deep/m.txt", "d/m/f"]);
     }
 
+    // CWE-66: a walk crosses into another filesystem.
     fn a_memory_filesystem_below_the_root_is_skipped_or_served_likewise(backend) {
         if !is_root() {
             return;
@@ -70,6 +73,7 @@ both_back_ends! {
         assert_eq!(server.all("search_text", json!({ "query": "STRANGE" }), "path"), ["d/m/f"]);
     }
 
+    // CWE-66: a file that covers another is read, also one of the kernel.
     fn the_content_of_a_file_mounted_below_the_root_is_not_served(backend) {
         if !is_root() {
             return;
@@ -89,6 +93,7 @@ both_back_ends! {
         }
     }
 
+    // CWE-200: a listing tells more than the name that was there before.
     fn a_file_mounted_below_the_root_is_listed_by_the_name_it_covers_unless_files_are_looked_at(backend) {
         if !is_root() {
             return;
@@ -101,6 +106,7 @@ both_back_ends! {
         nothing_is_at(&mut tree.serve_with(backend, &["--include", "**", "--max-file-bytes", "1000000"]), "f.txt");
     }
 
+    // CWE-66: views of kernel state are served as files.
     fn a_kernel_filesystem_below_the_root_is_not_served_even_where_mounts_are_allowed(backend) {
         if !is_root() {
             return;
@@ -117,6 +123,7 @@ both_back_ends! {
         assert_eq!((page.column("path"), page.skipped()), (vec!["ok.txt".to_owned()], &json!({ "mount_points": 2 })));
     }
 
+    // CWE-703: what the operator allows is refused.
     fn a_file_mounted_below_the_root_is_served_where_mounts_are_allowed(backend) {
         if !is_root() {
             return;

@@ -26,6 +26,7 @@ fn readers() -> [(&'static str, Value); 3] {
 }
 
 both_back_ends! {
+    // CWE-755: one odd name fails the page, or is dropped without a word.
     fn a_name_that_cannot_be_spelled_is_left_out_and_counted(backend) {
         let tree = Tree::with(&[("ok.txt", "fine")]);
         for name in UNSPEAKABLE {
@@ -42,6 +43,7 @@ both_back_ends! {
         still_usable(&mut server);
     }
 
+    // CWE-176: a name that is not UTF-8 is taken for another that was made of it.
     fn a_name_that_cannot_be_spelled_is_never_aliased(backend) {
         let tree = Tree::with(&[("ok.txt", "fine"), ("a\u{fffd}", "the other")]);
         std::fs::write(tree.path_bytes(b"a\xff"), "S").unwrap();
@@ -52,6 +54,7 @@ both_back_ends! {
         assert_eq!(page.skipped(), &json!({ "unrepresentable_names": 1 }));
     }
 
+    // CWE-200: a count tells of names that an exclude hides.
     fn a_name_that_is_not_served_is_not_counted(backend) {
         let tree = Tree::with(&[("ok.txt", "fine")]);
         for name in [b"a\xff".as_slice(), b"b\nb", b"C:x"] {
@@ -71,6 +74,7 @@ both_back_ends! {
         }
     }
 
+    // CWE-200: a count tells of what is never served.
     fn an_unspeakable_link_or_fifo_is_not_counted(backend) {
         let tree = Tree::with(&[("ok.txt", "fine")]);
         std::os::unix::fs::symlink("ok.txt", tree.path_bytes(b"l\xff")).unwrap();
@@ -79,6 +83,7 @@ both_back_ends! {
         assert_eq!(server.ok("list_directory", json!({})).skipped(), &json!(null));
     }
 
+    // CWE-176: a pattern ends at a line break, and what follows passes the exclude.
     fn line_breaks_in_names_do_not_slip_past_an_exclude(backend) {
         let tree = Tree::with(&[("ok.txt", "fine"), ("hidden/line\u{2028}sep", "i"), ("a\u{2028}b.key", "i"), ("kept\u{2028}x", "i")]);
         for name in ["hidden/\n", "hidden/\r", "hidden/\u{85}", "\n.key"] {
@@ -89,6 +94,7 @@ both_back_ends! {
         assert_eq!((page.column("path"), page.skipped()), (vec!["kept\u{2028}x".to_owned(), "ok.txt".to_owned()], &json!(null)));
     }
 
+    // CWE-36: a drive prefix makes a path absolute.
     fn a_drive_prefix_counts_in_the_root_only(backend) {
         let tree = Tree::with(&[("ok.txt", "fine"), ("d/C:x", "deep"), ("ab:c", "two letters"), ("1:x", "digit")]);
         std::fs::write(tree.path("C:x"), "i").unwrap();
@@ -99,6 +105,7 @@ both_back_ends! {
         assert_eq!(server.ok("list_directory", json!({})).skipped(), &json!({ "unrepresentable_names": 1 }));
     }
 
+    // CWE-755: a path that is too long fails the walk, or is dropped without a word.
     fn a_path_of_1024_characters_is_served_and_a_longer_one_is_counted(backend) {
         let tree = Tree::new();
         let directory = vec!["d".repeat(250); 4].join("/");
@@ -119,6 +126,7 @@ both_back_ends! {
         assert_eq!(server.refused("read_text_file", json!({ "path": over })), BAD_PATH);
     }
 
+    // CWE-200: an unfinished write is read.
     fn reserved_names_are_hidden_and_not_counted(backend) {
         let reserved = ".ptc-fs-mcp-0123456789abcdef0123456789abcdef";
         let tree = Tree::with(&[("ok.txt", "fine"), ("d/f", "i"), (".ptc-fs-mcp", "not reserved, i")]);
@@ -139,6 +147,7 @@ both_back_ends! {
         }
     }
 
+    // CWE-178: names are folded, trimmed or normalised, and the wrong file opens.
     fn names_that_look_alike_or_like_commands_are_each_themselves(backend) {
         let names = [
             "caf\u{e9}.txt", "cafe\u{301}.txt", "trail", "trail ", " lead", "lead", "\"q\"", "'q'", "-rf", "--", "~", "$HOME",

@@ -66,6 +66,7 @@ fn tree() -> Tree {
 }
 
 both_back_ends! {
+    // CWE-22: a path that climbs, is absolute or holds NUL leads out of the root.
     fn a_path_that_is_not_plain_and_relative_is_refused_by_every_tool_that_takes_a_path(backend) {
         let tree = tree();
         let names = tree.names();
@@ -87,6 +88,7 @@ both_back_ends! {
         tree.outside_is_untouched();
     }
 
+    // CWE-22: an argument that is checked less than `path` is used as one.
     fn a_hostile_string_in_any_other_argument_is_only_a_string(backend) {
         let tree = tree();
         let mut server = tree.serve(backend);
@@ -119,6 +121,7 @@ both_back_ends! {
         tree.outside_is_untouched();
     }
 
+    // CWE-41: a name is decoded or expanded after it was checked.
     fn what_other_programs_would_decode_or_expand_is_a_literal_name_that_is_not_there(backend) {
         let tree = tree();
         let mut server = tree.serve(backend);
@@ -135,6 +138,7 @@ both_back_ends! {
         tree.outside_is_untouched();
     }
 
+    // CWE-770: a path of any length is worked on.
     fn a_path_of_1024_characters_is_taken_and_of_one_more_is_not(backend) {
         let tree = Tree::with(&[("ok.txt", "fine")]);
         let mut server = tree.serve(backend);
@@ -144,6 +148,7 @@ both_back_ends! {
         assert_eq!(server.refused("read_text_file", json!({ "path": format!("{path}x") })), BAD_PATH);
     }
 
+    // CWE-41: two spellings of one path are judged apart.
     fn empty_segments_collapse(backend) {
         let tree = tree();
         let mut server = tree.serve(backend);
@@ -157,6 +162,7 @@ both_back_ends! {
         }
     }
 
+    // CWE-41: another spelling of an excluded path passes the exclude.
     fn a_second_spelling_does_not_pass_an_exclude(backend) {
         let tree = Tree::with(&[("a/b/f.txt", "S"), ("a/c.txt", "S"), ("ok.txt", "fine")]);
         let mut server = tree.serve_with(backend, &["--include", "**", "--exclude", "a/b"]);
@@ -172,6 +178,7 @@ both_back_ends! {
         assert_eq!(server.all("search_files", json!({ "query": "f" }), "path"), Vec::<String>::new());
     }
 
+    // CWE-22: the empty path names something else than the root.
     fn the_root_is_a_directory_to_list_and_no_file_to_read(backend) {
         let tree = tree();
         let mut server = tree.serve(backend);

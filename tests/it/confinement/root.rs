@@ -15,6 +15,7 @@ fn serves_the_old_tree(server: &mut Server, place: &std::path::Path) {
 }
 
 both_back_ends! {
+    // CWE-367: the root's path is resolved again after it was judged.
     fn a_root_that_is_moved_stays_served(backend) {
         let tree = Tree::with(&[("ok.txt", "fine"), ("d/f", "i")]);
         let mut server = tree.serve(backend);
@@ -24,6 +25,7 @@ both_back_ends! {
         serves_the_old_tree(&mut server, &moved);
     }
 
+    // CWE-367: what replaces the root's path is served in its place.
     fn what_takes_the_place_of_the_root_is_not_served(backend) {
         let tree = Tree::with(&[("ok.txt", "fine"), ("d/f", "i")]);
         let mut server = tree.serve(backend);
@@ -39,6 +41,7 @@ both_back_ends! {
         tree.outside_is_untouched();
     }
 
+    // CWE-703: a root that is gone looks like an empty one.
     fn a_root_that_is_removed_is_gone_to_every_tool(backend) {
         let tree = Tree::with(&[("ok.txt", "fine")]);
         let mut server = tree.serve(backend);

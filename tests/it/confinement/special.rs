@@ -7,6 +7,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::process::Command;
 
 both_back_ends! {
+    // CWE-66: an open waits for the other end of a FIFO.
     fn a_fifo_blocks_no_call_and_stays_a_fifo(backend) {
         let tree = Tree::with(&[("ok.txt", "fine"), ("d/ok.txt", "x")]);
         tree.fifo("fifo");
@@ -23,6 +24,7 @@ both_back_ends! {
         assert!(std::fs::symlink_metadata(tree.path("fifo")).unwrap().file_type().is_fifo());
     }
 
+    // CWE-66: a socket is taken for a file.
     fn a_socket_is_nothing_to_every_tool(backend) {
         let tree = Tree::with(&[("ok.txt", "fine")]);
         let _socket = std::os::unix::net::UnixListener::bind(tree.path("socket")).unwrap();
@@ -32,6 +34,7 @@ both_back_ends! {
         still_usable(&mut server);
     }
 
+    // CWE-66: a device is read or written.
     fn a_device_is_nothing_to_every_tool(backend) {
         if !is_root() {
             return;
@@ -51,6 +54,7 @@ both_back_ends! {
         still_usable(&mut server);
     }
 
+    // CWE-66: a special file counts as something served.
     fn a_directory_with_special_files_only_is_not_listed(backend) {
         let tree = Tree::with(&[("ok.txt", "fine")]);
         std::fs::create_dir(tree.path("d")).unwrap();
@@ -62,6 +66,7 @@ both_back_ends! {
         assert_eq!(server.all("list_directory", json!({}), "name"), ["d", "ok.txt"]);
     }
 
+    // CWE-789: memory is taken by the size that a file claims.
     fn a_sparse_file_is_read_a_page_at_a_time(backend) {
         let tree = Tree::with(&[("ok.txt", "fine")]);
         std::fs::File::create(tree.path("sparse")).unwrap().set_len(1 << 33).unwrap();
@@ -74,6 +79,7 @@ both_back_ends! {
         still_usable(&mut server);
     }
 
+    // CWE-400: a file of 1 TiB is read to its end, over and over.
     fn a_page_of_a_sparse_file_that_is_being_touched_is_bounded(backend) {
         let tree = Tree::with(&[("ok.txt", "fine")]);
         std::fs::File::create(tree.path("sparse")).unwrap().set_len(1 << 40).unwrap();

@@ -36,6 +36,7 @@ fn calls(directory: &str, file: &str) -> Vec<(&'static str, Value)> {
 }
 
 both_back_ends! {
+    // CWE-200: what an exclude hides is opened before it is left out.
     fn an_excluded_directory_is_never_opened_nor_looked_at(backend) {
         if !has("strace") {
             return;
@@ -47,6 +48,7 @@ both_back_ends! {
         assert!(!trace.contains("hiddendir"), "{trace}");
     }
 
+    // CWE-200: what no include reaches is opened before it is left out.
     fn a_directory_that_no_include_reaches_is_never_opened_nor_looked_at(backend) {
         if !has("strace") {
             return;
@@ -57,6 +59,7 @@ both_back_ends! {
         assert!(!trace.contains("otherdir") && !trace.contains("deepdir"), "{trace}");
     }
 
+    // CWE-200: what an exclude hides is looked at before it is left out.
     fn an_excluded_file_is_never_opened_nor_looked_at(backend) {
         if !has("strace") {
             return;
