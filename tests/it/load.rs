@@ -1,6 +1,6 @@
 //! Short calls beside long ones, a panic in a tool, and writes that nobody waits for any more.
 
-use crate::harness::{Backend, DEADLINE, Server, finished};
+use crate::harness::{Backend, DEADLINE, Server, both_back_ends, finished};
 use crate::lifecycle::{UNBOUNDED, begin, call, cancel, ended_well, listing, serve, signal, tree};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -58,23 +58,27 @@ fn a_panic_in_a_tool_is_an_internal_error_and_takes_no_place_with_it() {
     assert_eq!(finished.stderr.lines().count(), 20);
 }
 
-// CWE-755: a closed standard error turns a fault into the end.
-#[test]
-fn a_panic_that_nobody_hears_of_is_survived_too() {
-    let tree = tree();
-    let mut command = crate::harness::binary();
-    command.arg("--root").arg(tree.root()).args(["--include", "**", "--test-tools"]);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    drop(child.stderr.take());
-    let mut stdin = child.stdin.take().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    for id in 0..3 {
-        writeln!(stdin, "{}", call(&json!(id), "search_files", json!({ "query": "panic" }))).unwrap();
-        let answer: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
-        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(id), &json!(-32603)));
+both_back_ends! {
+    // CWE-755: a closed standard error turns a fault into the end.
+    fn a_panic_that_nobody_hears_of_is_survived_too(backend) {
+        let tree = tree();
+        let mut command = crate::harness::binary();
+        command.arg("--root").arg(tree.root()).args(["--include", "**", "--test-tools"]);
+        if backend == Backend::Components {
+            command.arg("--test-component-walk");
+        }
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stderr.take());
+        let mut stdin = child.stdin.take().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        for id in 0..3 {
+            writeln!(stdin, "{}", call(&json!(id), "search_files", json!({ "query": "panic" }))).unwrap();
+            let answer: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+            assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(id), &json!(-32603)));
+        }
+        drop(stdin);
+        assert_eq!(finished(child).status.code(), Some(0));
     }
-    drop(stdin);
-    assert_eq!(finished(child).status.code(), Some(0));
 }
 
 // CWE-755: a signal of a closed pipe ends the server.

@@ -1,6 +1,6 @@
 //! The two ends of the connection, in the hands of a host that reads late, not at all, or without blocking.
 
-use crate::harness::{DEADLINE, END, Mounted, Tree, binary, is_root};
+use crate::harness::{Backend, DEADLINE, END, Mounted, Tree, binary, both_back_ends, is_root};
 use rustix::fs::OFlags;
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -20,8 +20,15 @@ fn call(id: usize, tool: &str, arguments: &Value) -> String {
 }
 
 fn server(tree: &Tree) -> Command {
+    server_on(tree, Backend::Openat2)
+}
+
+fn server_on(tree: &Tree, backend: Backend) -> Command {
     let mut command = binary();
     command.arg("--root").arg(tree.root()).args(["--include", "**"]);
+    if backend == Backend::Components {
+        command.arg("--test-component-walk");
+    }
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -65,30 +72,31 @@ fn until_at_rest(child: &Child) -> u64 {
     last.1
 }
 
-// CWE-770: answers that nobody reads pile up in memory.
-#[test]
-fn requests_whose_answers_nobody_reads_wait_in_bounded_memory_and_are_all_answered() {
-    const REQUESTS: usize = 10_000;
-    let tree = Tree::with(&[("f", &"x".repeat(16_000))]);
-    let requests: String = (0..REQUESTS).map(|id| call(id, "read_text_file", &json!({ "path": "f" })) + "\n").collect();
-    let file = tree.above().join("requests");
-    std::fs::write(&file, requests).unwrap();
-    // From a file, so that the input has ended before anything is read.
-    let mut child = Running(server(&tree).stdin(std::fs::File::open(&file).unwrap()).spawn().unwrap());
-    let stdout = child.0.stdout.take().unwrap();
-    let read = until_at_rest(&child.0);
-    assert!(read < std::fs::metadata(&file).unwrap().len() / 2, "it stopped reading: {read}");
-    let held = resident(&child.0);
-    assert!(held < 40_000_000, "{held} bytes while nobody reads");
-    let mut answered = vec![false; REQUESTS];
-    for line in BufReader::new(stdout).lines() {
-        let answer: Value = serde_json::from_str(&line.unwrap()).expect("every line is whole");
-        let id = usize::try_from(answer["id"].as_u64().unwrap()).unwrap();
-        assert_eq!(answer["result"]["isError"], false);
-        assert!(!std::mem::replace(&mut answered[id], true), "{id} is answered once");
+both_back_ends! {
+    // CWE-770: answers that nobody reads pile up in memory.
+    fn requests_whose_answers_nobody_reads_wait_in_bounded_memory_and_are_all_answered(backend) {
+        const REQUESTS: usize = 10_000;
+        let tree = Tree::with(&[("f", &"x".repeat(16_000))]);
+        let requests: String = (0..REQUESTS).map(|id| call(id, "read_text_file", &json!({ "path": "f" })) + "\n").collect();
+        let file = tree.above().join("requests");
+        std::fs::write(&file, requests).unwrap();
+        // From a file, so that the input has ended before anything is read.
+        let mut child = Running(server_on(&tree, backend).stdin(std::fs::File::open(&file).unwrap()).spawn().unwrap());
+        let stdout = child.0.stdout.take().unwrap();
+        let read = until_at_rest(&child.0);
+        assert!(read < std::fs::metadata(&file).unwrap().len() / 2, "it stopped reading: {read}");
+        let held = resident(&child.0);
+        assert!(held < 40_000_000, "{held} bytes while nobody reads");
+        let mut answered = vec![false; REQUESTS];
+        for line in BufReader::new(stdout).lines() {
+            let answer: Value = serde_json::from_str(&line.unwrap()).expect("every line is whole");
+            let id = usize::try_from(answer["id"].as_u64().unwrap()).unwrap();
+            assert_eq!(answer["result"]["isError"], false);
+            assert!(!std::mem::replace(&mut answered[id], true), "{id} is answered once");
+        }
+        assert!(answered.iter().all(|answered| *answered));
+        assert_eq!(child.0.wait().unwrap().code(), Some(0));
     }
-    assert!(answered.iter().all(|answered| *answered));
-    assert_eq!(child.0.wait().unwrap().code(), Some(0));
 }
 
 // CWE-755: a stream that is not ready for the moment ends the server.
@@ -118,20 +126,21 @@ fn standard_input_and_output_may_be_non_blocking() {
     assert_eq!(child.0.wait().unwrap().code(), Some(0));
 }
 
-// CWE-755: work goes on for nobody.
-#[test]
-fn a_host_that_closes_the_output_gets_nothing_more_done() {
-    const REQUESTS: usize = 3000;
-    let tree = Tree::new();
-    let write = |number: usize| json!({ "path": format!("f{number}"), "content": "x" });
-    let requests: String = (0..REQUESTS).map(|number| call(number, "write_text_file", &write(number)) + "\n").collect();
-    let file = tree.above().join("requests");
-    std::fs::write(&file, requests).unwrap();
-    let mut child = Running(server(&tree).stdin(std::fs::File::open(&file).unwrap()).spawn().unwrap());
-    drop(child.0.stdout.take());
-    // The first answers meet the closed output. What was admitted by then is done, and nothing after it.
-    assert_eq!(child.0.wait().unwrap().code(), Some(0));
-    assert!(tree.names().len() < REQUESTS / 2, "{} files", tree.names().len());
+both_back_ends! {
+    // CWE-755: work goes on for nobody.
+    fn a_host_that_closes_the_output_gets_nothing_more_done(backend) {
+        const REQUESTS: usize = 3000;
+        let tree = Tree::new();
+        let write = |number: usize| json!({ "path": format!("f{number}"), "content": "x" });
+        let requests: String = (0..REQUESTS).map(|number| call(number, "write_text_file", &write(number)) + "\n").collect();
+        let file = tree.above().join("requests");
+        std::fs::write(&file, requests).unwrap();
+        let mut child = Running(server_on(&tree, backend).stdin(std::fs::File::open(&file).unwrap()).spawn().unwrap());
+        drop(child.0.stdout.take());
+        // The first answers meet the closed output. What was admitted by then is done, and nothing after it.
+        assert_eq!(child.0.wait().unwrap().code(), Some(0));
+        assert!(tree.names().len() < REQUESTS / 2, "{} files", tree.names().len());
+    }
 }
 
 // CWE-789: small arguments take many times their size.

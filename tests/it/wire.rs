@@ -1,6 +1,6 @@
 //! The table of lines, over whatever standard input and output may be: pipes, a socket, files.
 
-use crate::harness::{Backend, DEADLINE, Server, Tree, binary, finished};
+use crate::harness::{Backend, DEADLINE, Server, Tree, binary, both_back_ends, finished};
 use crate::table::{Connection, HALF, check, probe, rows, shown};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -34,16 +34,17 @@ impl Connection for Server {
     }
 }
 
-// CWE-20: a malformed message ends the connection, or its caller waits forever.
-#[test]
-fn every_line_has_its_answer_over_pipes() {
-    let tree = tree();
-    let mut server = tree.serve(Backend::Openat2);
-    check(&mut server);
-    let finished = server.end();
-    assert_eq!(finished.status.code(), Some(0));
-    assert_eq!((finished.stdout.as_str(), finished.stderr.as_str()), ("", ""));
-    assert_eq!(tree.names(), ["a.txt"]);
+both_back_ends! {
+    // CWE-20: a malformed message ends the connection, or its caller waits forever.
+    fn every_line_has_its_answer_over_pipes(backend) {
+        let tree = tree();
+        let mut server = tree.serve(backend);
+        check(&mut server);
+        let finished = server.end();
+        assert_eq!(finished.status.code(), Some(0));
+        assert_eq!((finished.stdout.as_str(), finished.stderr.as_str()), ("", ""));
+        assert_eq!(tree.names(), ["a.txt"]);
+    }
 }
 
 // CWE-755: input that ends within a message leaves it without an answer.

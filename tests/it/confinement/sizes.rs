@@ -1,13 +1,16 @@
 //! Many files, long lines, and files that grow: a bound that is met is told, and nothing takes memory by what it is shown.
 
 use super::{empty_page, still_usable};
-use crate::harness::{Backend, DEADLINE, Mounted, Server, Tree, both_back_ends, is_root};
+use crate::harness::{BUSY, Backend, DEADLINE, Mounted, Server, Tree, both_back_ends, is_root};
 use crate::lifecycle::{call, cancel};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use serde_json::{Value, json};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::sync::mpsc::channel;
 use std::time::Instant;
+
+const TOO_LARGE: &str = "file exceeds the --max-file-bytes limit";
 
 /// A tree in memory, gone with its mount however many files it has. Every file is a name of one inode.
 fn in_memory() -> (Mounted, Tree) {
@@ -97,7 +100,7 @@ fn a_tree_of_a_million_files_is_paged_through_and_searched_whole_and_its_walks_c
     }
     let path = |number: usize| format!("d{:03}/{number:07}.txt", number / 1000);
     for backend in [Backend::Openat2, Backend::Components] {
-        let mut server = tree.serve(backend);
+        let mut server = tree.serve_with(backend, &["--include", "**", "--max-scan-bytes", "10000000"]);
         still_usable(&mut server);
         let descriptors = server.descriptors();
         let (found, more) = some_pages(&mut server, "search_files", json!({ "query": ".txt" }), 2);
@@ -157,7 +160,7 @@ both_back_ends! {
             arguments["cursor"] = json!(cursor);
             let refusal = server.call(tool, arguments).unwrap_err();
             let expected = match tool {
-                "read_text_file" => ("file exceeds the --max-file-bytes limit", "limit"),
+                "read_text_file" => (TOO_LARGE, "limit"),
                 _ => ("the filesystem changed since this cursor was issued; start the traversal again", "stale_cursor"),
             };
             assert_eq!((refusal.text.as_str(), refusal.kind.as_str()), expected, "{tool}");
@@ -171,6 +174,44 @@ both_back_ends! {
         }
         tree.write("d/grows", "needle\n".repeat(5000));
         assert_eq!(server.text("d/grows"), "needle\n".repeat(5000));
+        still_usable(&mut server);
+    }
+
+    // CWE-367: what a file grew by between a look at its size and a read is shown.
+    fn a_file_that_grows_and_shrinks_around_the_limit_is_never_shown_beyond_it(backend) {
+        let tree = Tree::with(&[("ok.txt", "fine"), ("f", &"x".repeat(1000))]);
+        let mut server = tree.serve_with(backend, &["--include", "**", "--max-file-bytes", "1000"]);
+        let file = std::fs::File::options().write(true).open(tree.path("f")).unwrap();
+        let (mut within, mut beyond, mut found) = (0, 0, 0);
+        std::thread::scope(|scope| {
+            let (sender, bursts) = channel::<usize>();
+            scope.spawn(move || {
+                for burst in bursts {
+                    for change in 0..burst {
+                        match change % 2 {
+                            0 => file.write_all_at(b"S", 1000).unwrap(),
+                            _ => file.set_len(1000).unwrap(),
+                        }
+                    }
+                }
+            });
+            for round in 0..300 {
+                // An odd burst leaves the file beyond its limit, an even one within.
+                sender.send(round % 24).unwrap();
+                match server.call("read_text_file", json!({ "path": "f" })) {
+                    Ok(page) => {
+                        assert_eq!(page.column("text"), ["x".repeat(1000)]);
+                        within += 1;
+                    }
+                    Err(refusal) if refusal.text == TOO_LARGE => beyond += 1,
+                    Err(refusal) => assert_eq!(refusal.text, BUSY),
+                }
+                let lines = server.ok("search_text", json!({ "query": "x" })).column("text");
+                assert!(lines.is_empty() || lines == ["x".repeat(1000)], "{lines:?}");
+                found += lines.len();
+            }
+        });
+        assert!(within > 0 && beyond > 0 && found > 0, "{within} {beyond} {found}");
         still_usable(&mut server);
     }
 }
