@@ -64,6 +64,7 @@ both_back_ends! {
         }
         assert_eq!(server.text("real/deep/s.txt"), "INSIDE");
         assert_eq!(server.all("search_files", json!({ "query": "s.txt" }), "path"), ["real/deep/s.txt"]);
+        still_usable(&mut server);
         tree.outside_is_untouched();
     }
 
@@ -92,6 +93,7 @@ both_back_ends! {
             nothing_is_written_at(&mut server, name);
         }
         assert_eq!(tree.names(), names);
+        still_usable(&mut server);
         tree.outside_is_untouched();
     }
 
@@ -123,5 +125,6 @@ both_back_ends! {
         assert_eq!(server.ok("search_files", json!({ "query": "o" })).skipped(), &json!(null));
         std::fs::remove_file(tree.path("only/two")).unwrap();
         assert_eq!(server.text("one"), "SHARED");
+        still_usable(&mut server);
     }
 }

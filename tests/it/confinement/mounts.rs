@@ -54,6 +54,7 @@ both_back_ends! {
         let page = server.ok("list_directory", json!({ "path": "d" }));
         assert_eq!((page.column("name"), page.skipped()), (vec!["keep".to_owned(), "m".to_owned()], &json!(null)));
         assert_eq!(server.all("search_text", json!({ "query": "STRANGE" }), "path"), ["d/m/deep/m.txt", "d/m/f"]);
+        still_usable(&mut server);
     }
 
     // CWE-66: a walk crosses into another filesystem.
@@ -71,6 +72,7 @@ both_back_ends! {
         let mut server = tree.serve_with(backend, SERVED);
         assert_eq!(server.text("d/m/f"), "STRANGE");
         assert_eq!(server.all("search_text", json!({ "query": "STRANGE" }), "path"), ["d/m/f"]);
+        still_usable(&mut server);
     }
 
     // CWE-66: a file that covers another is read, also one of the kernel.
@@ -121,6 +123,7 @@ both_back_ends! {
         }
         let page = server.ok("search_text", json!({ "query": "i" }));
         assert_eq!((page.column("path"), page.skipped()), (vec!["ok.txt".to_owned()], &json!({ "mount_points": 2 })));
+        still_usable(&mut server);
     }
 
     // CWE-703: what the operator allows is refused.
@@ -133,5 +136,6 @@ both_back_ends! {
         let mut server = tree.serve_with(backend, SERVED);
         assert_eq!(server.text("f.txt"), "STRANGE");
         assert_eq!(server.all("search_text", json!({ "query": "STRANGE" }), "path"), ["f.txt"]);
+        still_usable(&mut server);
     }
 }

@@ -52,6 +52,7 @@ both_back_ends! {
         let page = server.ok("list_directory", json!({}));
         assert_eq!(page.column("name"), ["a\u{fffd}", "ok.txt"]);
         assert_eq!(page.skipped(), &json!({ "unrepresentable_names": 1 }));
+        still_usable(&mut server);
     }
 
     // CWE-200: a count tells of names that an exclude hides.
@@ -81,6 +82,7 @@ both_back_ends! {
         tree.fifo("f\n");
         let mut server = tree.serve(backend);
         assert_eq!(server.ok("list_directory", json!({})).skipped(), &json!(null));
+        still_usable(&mut server);
     }
 
     // CWE-176: a pattern ends at a line break, and what follows passes the exclude.
@@ -92,6 +94,7 @@ both_back_ends! {
         let mut server = tree.serve_with(backend, &["--include", "**", "--exclude", "hidden/**", "--exclude", "*.key"]);
         let page = server.ok("search_text", json!({ "query": "i" }));
         assert_eq!((page.column("path"), page.skipped()), (vec!["kept\u{2028}x".to_owned(), "ok.txt".to_owned()], &json!(null)));
+        still_usable(&mut server);
     }
 
     // CWE-36: a drive prefix makes a path absolute.
@@ -103,6 +106,7 @@ both_back_ends! {
         assert_eq!(server.text("d/C:x"), "deep");
         assert_eq!(server.refused("read_text_file", json!({ "path": "C:x" })), BAD_PATH);
         assert_eq!(server.ok("list_directory", json!({})).skipped(), &json!({ "unrepresentable_names": 1 }));
+        still_usable(&mut server);
     }
 
     // CWE-755: a path that is too long fails the walk, or is dropped without a word.
@@ -145,6 +149,7 @@ both_back_ends! {
         for path in [reserved.to_owned(), format!("d/{reserved}"), ".ptc-fs-mcp-x/f".to_owned()] {
             assert_eq!(server.refused("read_text_file", json!({ "path": path })), BAD_PATH);
         }
+        still_usable(&mut server);
     }
 
     // CWE-178: names are folded, trimmed or normalised, and the wrong file opens.

@@ -118,6 +118,7 @@ both_back_ends! {
             assert_eq!(tree.read("w"), text.as_bytes());
             assert_eq!(server.text("w"), text);
         }
+        still_usable(&mut server);
         tree.outside_is_untouched();
     }
 
@@ -146,6 +147,7 @@ both_back_ends! {
         assert_eq!(path.chars().count(), 1024);
         assert_eq!(server.refused("read_text_file", json!({ "path": path })), NOT_READABLE);
         assert_eq!(server.refused("read_text_file", json!({ "path": format!("{path}x") })), BAD_PATH);
+        still_usable(&mut server);
     }
 
     // CWE-41: two spellings of one path are judged apart.
@@ -160,6 +162,7 @@ both_back_ends! {
             assert_eq!(server.all("list_directory", json!({ "path": path }), "path"), ["d/f.txt"]);
             assert_eq!(server.all("search_text", json!({ "query": "S", "path": path }), "path"), ["d/f.txt"]);
         }
+        still_usable(&mut server);
     }
 
     // CWE-41: another spelling of an excluded path passes the exclude.
@@ -176,6 +179,7 @@ both_back_ends! {
             assert_eq!(server.refused("read_text_file", json!({ "path": path })), BAD_PATH);
         }
         assert_eq!(server.all("search_files", json!({ "query": "f" }), "path"), Vec::<String>::new());
+        still_usable(&mut server);
     }
 
     // CWE-22: the empty path names something else than the root.
@@ -186,5 +190,6 @@ both_back_ends! {
         assert_eq!(server.all("search_text", json!({ "query": "S", "path": "" }), "path"), ["d/f.txt"]);
         assert_eq!(server.refused("read_text_file", json!({ "path": "" })), "path must name a file");
         assert_eq!(server.refused("read_text_file", json!({ "path": "d" })), NOT_READABLE);
+        still_usable(&mut server);
     }
 }

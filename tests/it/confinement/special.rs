@@ -64,6 +64,7 @@ both_back_ends! {
         assert_eq!(server.all("list_directory", json!({}), "name"), ["ok.txt"]);
         tree.write("d/f", "x");
         assert_eq!(server.all("list_directory", json!({}), "name"), ["d", "ok.txt"]);
+        still_usable(&mut server);
     }
 
     // CWE-789: memory is taken by the size that a file claims.
