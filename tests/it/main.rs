@@ -3,7 +3,7 @@
 //! | file | speaks for |
 //! |---|---|
 //! | `harness` | a root with an `outside` beside it, a server process, one call and its checks |
-//! | `confinement` | paths, links, special files, mounts, selection |
+//! | `confinement` | attacks, each with its class of weakness: paths, links, mounts, sizes, messages, exhaustion |
 //! | `race` | every tool beside exchanges of a part of the tree; `arena` and `racer` make them |
 //! | `filtered` | a system without `openat2`; `filter` (the harness's) takes it away |
 //! | `list` | `list_directory` |

@@ -23,6 +23,9 @@ both_back_ends! {
             ("..".into(), "up"),
             ("/proc/self/root".into(), "proc-root"),
             ("/proc/self/cwd".into(), "proc-cwd"),
+            // Links that the kernel resolves without a path; the first is to the server's own descriptor of the root.
+            ("/proc/self/fd/3".into(), "proc-root-descriptor"),
+            ("/proc/self/environ".into(), "proc-environ"),
             ("/dev/zero".into(), "zero"),
         ] {
             tree.link(target, name);
