@@ -92,7 +92,7 @@ fn unless_raced<T>(result: Result<T, Obstacle>) -> Option<T> {
     }
 }
 
-// CWE-367, CWE-59: what is opened is not what was judged.
+// CWE-367: what is opened is not what was judged.
 #[test]
 fn the_resolver_opens_nothing_outside() {
     race("resolver", Duration::from_micros(4), |root| {
@@ -102,7 +102,7 @@ fn the_resolver_opens_nothing_outside() {
     });
 }
 
-// CWE-367, CWE-59: what is opened is not what was judged.
+// CWE-367: what is opened is not what was judged.
 #[test]
 fn the_walk_opens_nothing_outside() {
     race("walk", Duration::from_micros(60), |root| {

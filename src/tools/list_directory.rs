@@ -74,9 +74,11 @@ fn run(context: Context<'_>, arguments: Arguments<'_>) -> Result<Reply, ToolErro
     traversal.verify(state)?;
 
     let mut page = Page::new(context.root.limits().max_result_bytes, limit);
+    let rest =
+        usize::try_from(returned).ok().and_then(|returned| entries.get(returned..)).ok_or(ToolError::BadCursor)?;
     let mut next = returned;
     let mut full = false;
-    for entry in entries.iter().skip(usize::try_from(returned).map_err(|_| ToolError::BadCursor)?) {
+    for entry in rest {
         let path = match directory.as_str() {
             "" => entry.name.clone(),
             above => format!("{above}/{}", entry.name),

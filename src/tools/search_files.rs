@@ -71,6 +71,9 @@ fn run(context: Context<'_>, arguments: Arguments<'_>) -> Result<Reply, ToolErro
     })?;
     let state = state.finish();
     traversal.verify(state)?;
+    if returned > seen {
+        return Err(ToolError::BadCursor);
+    }
     let next_cursor = next.map(|next| traversal.next(state, &[next]));
     Ok(Reply::page(page, next_cursor, work.skipped))
 }

@@ -69,3 +69,69 @@ impl<'a> Traversal<'a> {
         self.context.key.seal(&Cursor { scope: self.scope, state, observed: self.now.0, position: position.to_vec() })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cursor::Key;
+    use crate::root::{Root, Watch};
+    use crate::tools::reply::Content;
+    use crate::{Config, RelPath, tools};
+    use base64::Engine as _;
+    use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+    use serde_json::{Value, json};
+
+    /// The same cursor with another position, as only the holder of the key could make it.
+    fn moved(key: &Key, sealed: &str, position: impl FnOnce(&mut [u64])) -> String {
+        let fields = BASE64_URL_SAFE_NO_PAD.decode(sealed.split('.').next().unwrap()).unwrap();
+        let mut numbers: Vec<u64> =
+            fields[80..].chunks(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap())).collect();
+        position(&mut numbers);
+        key.seal(&Cursor {
+            scope: fields[..32].try_into().unwrap(),
+            state: fields[32..64].try_into().unwrap(),
+            observed: i128::from_le_bytes(fields[64..80].try_into().unwrap()),
+            position: numbers,
+        })
+    }
+
+    // CWE-129: a position that is signed, but lies beyond what there is, is used.
+    #[test]
+    fn a_signed_position_out_of_range_is_no_cursor() {
+        let directory = tempfile::tempdir().unwrap();
+        let config = Config::builder().root(directory.path()).include("**").build().unwrap();
+        let root = Root::open_ambient(&config).unwrap();
+        for name in ["a1", "a2", "a3"] {
+            let path = RelPath::parse(name).unwrap();
+            root.replace(root.serve(&path).unwrap(), "needle\n".repeat(1000).as_bytes()).unwrap();
+        }
+        let (key, watch) = (Key::random().unwrap(), Watch::default());
+        let context = Context { root: &root, key: &key, watch: &watch };
+        for (name, arguments) in [
+            ("list_directory", json!({})),
+            ("search_files", json!({ "query": "a" })),
+            ("search_text", json!({ "query": "needle" })),
+            ("read_text_file", json!({ "path": "a1" })),
+        ] {
+            let tool = tools::TOOLS.iter().find(|tool| tool.name == name).unwrap();
+            let call = |cursor: Option<&str>| {
+                let mut arguments = arguments.as_object().unwrap().clone();
+                arguments.insert("limit".to_owned(), json!(1));
+                cursor.map(|cursor| arguments.insert("cursor".to_owned(), Value::from(cursor)));
+                tool.call(context, &arguments).map(|reply| match reply.content {
+                    Content::Page { next_cursor, .. } => next_cursor.unwrap(),
+                    Content::Record(record) => record,
+                })
+            };
+            let sealed = call(None).unwrap();
+            assert!(call(Some(&moved(&key, &sealed, |_| {}))).is_ok(), "{name}");
+            for beyond in [1_000_000, u64::MAX] {
+                let cursor = moved(&key, &sealed, |numbers| numbers[0] = beyond);
+                let refused = call(Some(&cursor)).unwrap_err();
+                // Which contents belong to the state of a search depends on how far it has come.
+                let stale = name == "search_text" && refused == ToolError::StaleCursor;
+                assert!(stale || refused == ToolError::BadCursor, "{name} {beyond}: {refused:?}");
+            }
+        }
+    }
+}

@@ -145,33 +145,33 @@ fn writes(backend: Backend) {
 }
 
 both_back_ends! {
-    // CWE-367, CWE-59: what is listed is not what was judged.
+    // CWE-367: what is listed is not what was judged.
     fn a_listing_holds_nothing_from_outside(backend) {
         reads(backend, &PARTS, "list_directory", &json!({ "path": "a/b" }));
     }
 
-    // CWE-367, CWE-59: what is found is not what was judged.
+    // CWE-367: what is found is not what was judged.
     fn a_search_of_names_finds_nothing_outside(backend) {
         reads(backend, &PARTS, "search_files", &json!({ "query": "f.txt" }));
     }
 
-    // CWE-367, CWE-59: what is searched is not what was judged.
+    // CWE-367: what is searched is not what was judged.
     fn a_search_of_text_finds_nothing_outside(backend) {
         reads(backend, &PARTS, "search_text", &json!({ "query": "SIDE" }));
     }
 
-    // CWE-367, CWE-59: what is read is not what was judged.
+    // CWE-367: what is read is not what was judged.
     fn a_read_returns_nothing_from_outside(backend) {
         reads(backend, &PARTS, "read_text_file", &json!({ "path": "a/b/f.txt" }));
     }
 
-    // CWE-367, CWE-59: what is written is not what was judged.
+    // CWE-367: what is written is not what was judged.
     fn a_write_lands_in_the_root_or_nowhere(backend) {
         writes(backend);
     }
 }
 
-// CWE-367, CWE-59: the same where the kernel does not refuse links itself.
+// CWE-367: the same where the kernel does not refuse links itself.
 #[test]
 fn nothing_from_outside_is_answered_where_a_filter_takes_openat2_away() {
     for error in [Errno::NOSYS, Errno::PERM] {

@@ -98,8 +98,11 @@ fn run(context: Context<'_>, arguments: Arguments<'_>) -> Result<Reply, ToolErro
         work.go_on()?;
         search.file(found, work)
     })?;
-    let Search { page, stopped, issued, resumed, .. } = search;
+    let Search { page, files, stopped, issued, resumed, .. } = search;
     traversal.verify(resumed.finish())?;
+    if start.file > files {
+        return Err(ToolError::BadCursor);
+    }
     let next_cursor = stopped.map(|position| traversal.next(issued.finish(), &position.encode()));
     Ok(Reply::page(page, next_cursor, work.skipped))
 }
