@@ -11,6 +11,8 @@
 //! | `vanishing` | files that vanish beside a page |
 //! | `read` | `read_text_file` |
 //! | `read_changing` | the same of a file that changes under it, or is very large |
+//! | `bursts` | a file changed in bursts beside calls |
+//! | `mapped` | both readers beside a program that stores through a mapping |
 //! | `write` | `write_text_file`: its refusals, their order, what it stores |
 //! | `write_kept` | what a replacement keeps, and which destinations it leaves alone |
 //! | `write_faults` | a full disk, a failing or killed system call, leftovers |
@@ -52,6 +54,7 @@
 )]
 
 mod arena;
+mod bursts;
 mod call;
 mod cli;
 mod clients;
@@ -67,6 +70,7 @@ mod lifecycle;
 mod lines;
 mod list;
 mod load;
+mod mapped;
 mod meta;
 mod progress;
 mod protocol;
