@@ -12,6 +12,7 @@
 //! | `read` | `read_text_file` |
 //! | `read_changing` | the same of a file that changes under it, or is very large |
 //! | `bursts` | a file changed in bursts beside calls |
+//! | `torn` | both readers beside a writer in the middle of a file |
 //! | `mapped` | both readers beside a program that stores through a mapping |
 //! | `write` | `write_text_file`: its refusals, their order, what it stores |
 //! | `write_kept` | what a replacement keeps, and which destinations it leaves alone |
@@ -86,6 +87,7 @@ mod shortfalls;
 mod streams;
 #[path = "../wire/table.rs"]
 mod table;
+mod torn;
 mod tracer;
 mod vanishing;
 mod wire;
