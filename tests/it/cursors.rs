@@ -168,6 +168,7 @@ const MEMBERSHIP: &[Change] = &[
 ];
 
 both_back_ends! {
+    // CWE-367: pages of two listings, joined without a word of it.
     fn a_listings_cursor_fails_when_its_entries_change(backend) {
         fails(backend, &list("d"), MEMBERSHIP);
         fails(backend, &list("d"), &[
@@ -185,6 +186,7 @@ both_back_ends! {
         ]);
     }
 
+    // CWE-367: no cursor would last if what a listing does not show made it fail (the pair of the above).
     fn a_listings_cursor_survives_what_happens_deeper_and_to_content(backend) {
         survives(backend, &list("d"), ELSEWHERE);
         survives(backend, &list("d"), &[
@@ -201,6 +203,7 @@ both_back_ends! {
         ]);
     }
 
+    // CWE-367: a match missed or shown twice since the set that positions count is another.
     fn a_file_searchs_cursor_fails_when_the_set_of_matching_paths_changes(backend) {
         fails(backend, &files(".md"), MEMBERSHIP);
         fails(backend, &files(".md"), &[
@@ -211,6 +214,7 @@ both_back_ends! {
         ]);
     }
 
+    // CWE-367: no cursor would last if what the search does not show made it fail (the pair of the above).
     fn a_file_searchs_cursor_survives_content_and_other_paths(backend) {
         survives(backend, &files(".md"), ELSEWHERE);
         survives(backend, &files(".md"), &[
@@ -227,6 +231,7 @@ both_back_ends! {
         ]);
     }
 
+    // CWE-367: lines from before and after a change, joined as one result.
     fn a_text_searchs_cursor_fails_when_a_file_in_scope_changes(backend) {
         fails(backend, &text("needle", "d"), MEMBERSHIP);
         fails(backend, &text("needle", "d"), &[
@@ -242,6 +247,12 @@ both_back_ends! {
             ("the same with its time put back, to come", |tree| time_put_back(tree, "d/c.md")),
             ("a searched file replaced by its equal", |tree| replaced_by_its_equal(tree, "d/a.md")),
             ("a file to come replaced by its equal", |tree| replaced_by_its_equal(tree, "d/c.md")),
+            ("a searched file grows", |tree| rewrite(tree, "d/a.md", "needle one\nneedle two\nx")),
+            ("a searched file shrinks", |tree| rewrite(tree, "d/a.md", "needle one\nneedle two")),
+            ("nothing left of it", |tree| rewrite(tree, "d/a.md", "")),
+            ("a file to come grows", |tree| rewrite(tree, "d/c.md", "needle three\nx")),
+            ("a file to come shrinks", |tree| rewrite(tree, "d/c.md", "needle three")),
+            ("nothing left to come of it", |tree| rewrite(tree, "d/c.md", "")),
             ("two files exchanged", |tree| {
                 rename(tree, "d/b.md", "d/t");
                 rename(tree, "d/c.md", "d/b.md");
@@ -255,6 +266,7 @@ both_back_ends! {
         fails(backend, &text("needle", ""), &[("an edit anywhere", |tree| rewrite(tree, "other/o.txt", "x"))]);
     }
 
+    // CWE-367: no search would end if changes elsewhere made its cursor fail (the pair of the above).
     fn a_text_searchs_cursor_survives_a_change_outside_its_path(backend) {
         survives(backend, &text("needle", "d"), ELSEWHERE);
         survives(backend, &text("needle", "d/a.md"), ELSEWHERE);
@@ -264,6 +276,7 @@ both_back_ends! {
         ]);
     }
 
+    // CWE-367: chunks of two states, joined to a text that was never in the file.
     fn a_reads_cursor_fails_when_its_file_changes(backend) {
         fails(backend, &read("d/long.txt"), &[
             ("an edit", |tree| rewrite(tree, "d/long.txt", &"other text\n".repeat(900))),
@@ -281,6 +294,7 @@ both_back_ends! {
         ]);
     }
 
+    // CWE-367: no text would be read to its end if changes elsewhere made its cursor fail (the pair of the above).
     fn a_reads_cursor_survives_any_other_change(backend) {
         survives(backend, &read("d/long.txt"), ELSEWHERE);
         survives(backend, &read("d/long.txt"), MEMBERSHIP);
@@ -293,6 +307,7 @@ both_back_ends! {
         ]);
     }
 
+    // CWE-367: a file read on that is no longer served.
     fn a_file_that_is_no_longer_there_to_be_read_says_so_under_its_cursor_too(backend) {
         let cases: [(Change, &str); 3] = [
             (("path is not a readable regular file", |tree| remove(tree, "d/long.txt")), "not_readable"),
@@ -317,6 +332,7 @@ both_back_ends! {
         }
     }
 
+    // CWE-367: a cursor that trusts the server's own writes.
     fn a_write_through_the_server_makes_cursors_fail_as_any_change_does(backend) {
         let tree = Tree::new();
         tree.write("long", "x".repeat(5_000));
@@ -333,6 +349,7 @@ both_back_ends! {
         assert_eq!(server.call(tool, with_cursor(&arguments, &cursors[1])).unwrap_err(), stale());
     }
 
+    // CWE-367: a traversal that never recovers from a change (the pair of all above).
     fn after_a_stale_cursor_a_new_traversal_succeeds(backend) {
         let tree = tree();
         let mut server = tree.serve_with(backend, OPTIONS);

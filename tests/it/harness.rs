@@ -538,11 +538,16 @@ impl Server {
 
     /// Keeps the server answering until a file has been left alone for so long that its timestamps are evidence.
     pub fn until_quiet(&mut self, path: &Path) {
+        self.until_older(path, Duration::from_millis(100));
+    }
+
+    /// Keeps the server answering until a file has been left alone for so long.
+    pub fn until_older(&mut self, path: &Path, age: Duration) {
         let changed = || {
             let metadata = std::fs::metadata(path).unwrap();
             Duration::new(metadata.ctime().try_into().unwrap(), metadata.ctime_nsec().try_into().unwrap())
         };
-        while SystemTime::now().duration_since(UNIX_EPOCH).unwrap() < changed() + Duration::from_millis(100) {
+        while SystemTime::now().duration_since(UNIX_EPOCH).unwrap() < changed() + age {
             self.request("tools/list", json!({}));
         }
     }
@@ -592,6 +597,15 @@ impl Mounted {
 
     pub fn tmpfs(at: PathBuf) -> Self {
         Self::new(&["-t", "tmpfs"], Path::new("none"), at)
+    }
+
+    /// A new ext4, in an image that is written here. With inodes of 128 bytes its timestamps are whole seconds.
+    pub fn ext4(inode_bytes: u32, image: &Path, at: PathBuf) -> Self {
+        std::fs::File::create(image).unwrap().set_len(8 << 20).unwrap();
+        let mut command = Command::new("mkfs.ext4");
+        let made = command.args(["-q", "-I", &inode_bytes.to_string()]).arg(image).output().unwrap();
+        assert!(made.status.success(), "{made:?}");
+        Self::new(&["-o", "loop"], image, at)
     }
 }
 

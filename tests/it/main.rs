@@ -19,6 +19,7 @@
 //! | `write_faults` | a full disk, a failing or killed system call, leftovers |
 //! | `write_races` | readers, listers and writers beside a writer |
 //! | `cursors` | what fails and what survives |
+//! | `cursors_rewritten` | changes that leave the inode, the size and the modification time |
 //! | `cursors_forged` | what is no cursor, and what a cursor tells |
 //! | `protocol` | what holds for the answers to all methods |
 //! | `meta` | what every request carries in its `_meta` |
@@ -62,6 +63,7 @@ mod clients;
 mod confinement;
 mod cursors;
 mod cursors_forged;
+mod cursors_rewritten;
 mod examples;
 mod filtered;
 mod globs;
