@@ -20,6 +20,7 @@
 //! | `write_races` | readers, listers and writers beside a writer |
 //! | `cursors` | what fails and what survives |
 //! | `cursors_rewritten` | changes that leave the inode, the size and the modification time |
+//! | `coarse_time` | the same, and the readers beside a writer, where timestamps are whole seconds |
 //! | `cursors_forged` | what is no cursor, and what a cursor tells |
 //! | `protocol` | what holds for the answers to all methods |
 //! | `meta` | what every request carries in its `_meta` |
@@ -60,6 +61,7 @@ mod bursts;
 mod call;
 mod cli;
 mod clients;
+mod coarse_time;
 mod confinement;
 mod cursors;
 mod cursors_forged;
