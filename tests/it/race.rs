@@ -60,6 +60,14 @@ fn judge(tool: &str, result: &Value, hashes: &[String]) -> Outcome {
     if whole { Outcome::Inside } else { Outcome::Escaped }
 }
 
+fn name(backend: Backend) -> String {
+    match backend {
+        Backend::Openat2 => "openat2".to_owned(),
+        Backend::Components => "component walk".to_owned(),
+        Backend::Without(error) => format!("openat2 fails with {}", error.raw_os_error()),
+    }
+}
+
 /// A reader beside each exchange.
 fn reads(backend: Backend, parts: &[&'static str], tool: &str, arguments: &Value) {
     let hashes = CONTENTS.map(|content| sha256(content.as_bytes()));
@@ -81,7 +89,7 @@ fn reads(backend: Backend, parts: &[&'static str], tool: &str, arguments: &Value
         arena.evil_is_untouched();
         total.add(tally);
     }
-    total.conclude(&format!("{tool}, {backend:?}"));
+    total.conclude(&format!("{tool}, {}", name(backend)));
 }
 
 /// What is written in a turn: long enough to be seen torn.
@@ -141,7 +149,7 @@ fn writes(backend: Backend) {
         arena.evil_is_untouched();
         total.add(tally);
     }
-    total.conclude(&format!("write_text_file, {backend:?}"));
+    total.conclude(&format!("write_text_file, {}", name(backend)));
 }
 
 both_back_ends! {
@@ -196,7 +204,7 @@ fn is_caught(part: &'static str, read: impl Fn(&Path, &Path) -> Option<String>) 
     }
 }
 
-// The control of all races: these exchanges, at this pace, lead a reader outside that checks by name.
+// CWE-367: the control of all races. These exchanges, at this pace, lead a reader outside that checks by name.
 #[test]
 fn a_reader_that_looks_first_and_opens_then_is_caught() {
     is_caught("root/a/b/f.txt", |_, path| {
@@ -205,7 +213,7 @@ fn a_reader_that_looks_first_and_opens_then_is_caught() {
     });
 }
 
-// The same of a directory on the way.
+// CWE-367: the same of a directory on the way.
 #[test]
 fn a_reader_that_resolves_first_and_opens_then_is_caught() {
     is_caught("root/a/b", |root, path| {

@@ -7,12 +7,16 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::channel;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How many rounds a race has: more than the least where this variable says so.
 pub fn at_least(least: u64) -> u64 {
     std::env::var("PTC_FS_MCP_RACE_TIMES").map_or(least, |times| least * times.parse::<u64>().unwrap())
 }
+
+/// Of a burst: some times as long as a call takes, and not as long as a call tries.
+const LONG: Duration = Duration::from_millis(5);
 
 /// Two names, and how often what lies there was exchanged.
 pub struct Pair {
@@ -64,10 +68,13 @@ impl Pair {
         });
     }
 
-    /// Makes rounds, in turn beside exchanges without a rest and beside a burst that then rests, after which a call that
-    /// tries again can succeed. A round makes its call and then lets the exchanges `rest`; what it looks at afterwards
-    /// keeps still.
+    /// Makes rounds, in turn beside a long burst of exchanges, in the midst of which the call begins, and beside a short
+    /// one that begins with it. Then they rest, so that a call that tries again can succeed. A round makes its call and
+    /// lets the exchanges `rest`; what it looks at afterwards keeps still. One race runs at a time: it keeps two
+    /// processors busy, and with fewer most calls would have the tree for themselves.
     pub fn rounds(&self, rounds: u64, mut round: impl FnMut(&mut dyn FnMut())) {
+        static ALONE: Mutex<()> = Mutex::new(());
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         // Of the call.
         let over = AtomicBool::new(true);
         std::thread::scope(|scope| {
@@ -78,10 +85,11 @@ impl Pair {
                 for turn in orders {
                     let gap = Duration::from_micros(u64::from(turn * 13 % 61));
                     let most = if turn % 2 == 0 { u32::MAX } else { 1 + turn * 7 % 24 };
+                    let begun = Instant::now();
                     for _ in 0..most {
                         self.exchange();
                         pause(gap);
-                        if over.load(SeqCst) {
+                        if over.load(SeqCst) || begun.elapsed() > LONG {
                             break;
                         }
                     }
@@ -96,7 +104,6 @@ impl Pair {
                 over.store(false, SeqCst);
                 let rested = self.exchanges();
                 order.send(turn).unwrap();
-                // A burst may begin while the call is on its way. What does not rest has begun.
                 while turn % 2 == 0 && self.exchanges() == rested {
                     std::thread::yield_now();
                 }
