@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::channel;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How many rounds a race has: more than the least where this variable says so.
@@ -15,8 +15,15 @@ pub fn at_least(least: u64) -> u64 {
     std::env::var("PTC_FS_MCP_RACE_TIMES").map_or(least, |times| least * times.parse::<u64>().unwrap())
 }
 
+/// One race runs at a time: it keeps two processors busy, and with fewer most calls would have the tree for themselves.
+static ALONE: Mutex<()> = Mutex::new(());
+
 /// Of a burst: some times as long as a call takes, and not as long as a call tries.
 const LONG: Duration = Duration::from_millis(5);
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Two names, and how often what lies there was exchanged.
 pub struct Pair {
@@ -42,6 +49,7 @@ impl Pair {
     /// Makes calls beside a storm of exchanges, with up to `gap` between two, until so many were rounds. A gap of about
     /// a call's length lets some calls pass undisturbed.
     pub fn storm(&self, rounds: u64, gap: Duration, mut call: impl FnMut()) {
+        let _alone = alone();
         let ended = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -70,11 +78,9 @@ impl Pair {
 
     /// Makes rounds, in turn beside a long burst of exchanges, in the midst of which the call begins, and beside a short
     /// one that begins with it. Then they rest, so that a call that tries again can succeed. A round makes its call and
-    /// lets the exchanges `rest`; what it looks at afterwards keeps still. One race runs at a time: it keeps two
-    /// processors busy, and with fewer most calls would have the tree for themselves.
+    /// lets the exchanges `rest`; what it looks at afterwards keeps still.
     pub fn rounds(&self, rounds: u64, mut round: impl FnMut(&mut dyn FnMut())) {
-        static ALONE: Mutex<()> = Mutex::new(());
-        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = alone();
         // Of the call.
         let over = AtomicBool::new(true);
         std::thread::scope(|scope| {
