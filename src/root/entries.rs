@@ -182,7 +182,7 @@ impl<'w, 't> Reader<'w, 't> {
 
     /// Whether the operator's limits let a file be served in its present state.
     fn served_as_it_is(&mut self, dir: &Dir, name: &str) -> Result<bool, ToolError> {
-        match Fact::of_name(dir, name) {
+        match self.root.look(dir, name) {
             Ok(fact) if fact.is_regular() && !self.root.on_served_mount(&fact) => {
                 self.work.skipped.file(Obstacle::Mount).map(|()| false)
             }
@@ -197,7 +197,7 @@ impl<'w, 't> Reader<'w, 't> {
         let selector = &self.root.selector;
         let (file, directory) = (selector.selects_bytes(path), selector.reaches_bytes(path));
         let kind = match entry.file_type() {
-            FileType::Unknown if file || directory => match Fact::of_name(dir, entry.file_name()) {
+            FileType::Unknown if file || directory => match Fact::remembered(dir, entry.file_name()) {
                 Ok(fact) => fact.kind,
                 Err(errno) => return self.work.skipped.file(errno.into()).map(|()| None),
             },

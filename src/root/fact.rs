@@ -69,9 +69,15 @@ impl Fact {
         Self::statx(fd, "", AtFlags::EMPTY_PATH)
     }
 
-    /// Of a name in a directory; a link is described, not followed.
+    /// Of a name in a directory, or of a descriptor where the name is empty; a link is described, not followed.
     pub(super) fn of_name(dir: impl AsFd, name: impl Arg) -> Result<Self, Errno> {
-        Self::statx(dir, name, AtFlags::SYMLINK_NOFOLLOW)
+        Self::statx(dir, name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH)
+    }
+
+    /// What the kernel remembers of a name, or of a descriptor where the name is empty: no server is asked, which may
+    /// never answer. Mount, kind and inode are right; the rest may be out of date where there is a server.
+    pub(super) fn remembered(dir: impl AsFd, name: impl Arg) -> Result<Self, Errno> {
+        Self::statx(dir, name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC)
     }
 
     fn statx(fd: impl AsFd, name: impl Arg, flags: AtFlags) -> Result<Self, Errno> {

@@ -56,7 +56,7 @@ impl Root {
     pub(super) fn open_in(&self, dir: &Dir, name: &str) -> Result<Opened<'_>, Obstacle> {
         for _ in 0..TRIES {
             let handle = handle(dir, name)?;
-            let seen = Fact::of(&handle)?;
+            let seen = self.look(&handle, "")?;
             if !seen.is_regular() {
                 return Err(Obstacle::Absent);
             }

@@ -1,5 +1,5 @@
 //! What is known of a filesystem by its magic number, and of a directory by its inode's flags: whether names ignore
-//! case, whether files are views of kernel state, whether they live in memory.
+//! case, whether files are views of kernel state, live in memory, or are a server's.
 //!
 //! The numbers are those of `linux/magic.h` and of the filesystems' own sources. Each decision is a function of numbers
 //! alone. A filesystem that ignores case and says so in neither way is not recognised: XFS, ZFS or JFS made with that
@@ -57,6 +57,15 @@ pub(super) fn is_kernel_filesystem(magic: u64) -> bool {
     const BPF: u64 = 0xcafe_4a11;
     const DEVPTS: u64 = 0x1cd1;
     [PROC, SYSFS, DEBUGFS, TRACEFS, SECURITYFS, CONFIGFS, CGROUP, CGROUP2, BPF, DEVPTS].contains(&magic)
+}
+
+/// Filesystems of this kernel alone, whose state no server has to be asked for.
+pub(super) fn is_local_filesystem(magic: u64) -> bool {
+    const EXT: u64 = 0xef53;
+    const XFS: u64 = 0x5846_5342;
+    const BTRFS: u64 = 0x9123_683e;
+    const F2FS: u64 = 0xf2f5_2010;
+    [EXT, XFS, BTRFS, F2FS].contains(&magic) || is_memory_filesystem(magic)
 }
 
 /// Whether files live in memory only.

@@ -18,6 +18,8 @@ mod work;
 mod write;
 
 use cap_std::fs::Dir;
+use rustix::fd::AsFd;
+use rustix::io::Errno;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
 use std::time::Instant;
@@ -42,6 +44,8 @@ pub struct Root {
     lookup: resolve::Lookup,
     /// The mount the root lies on; another one below it is not entered unless the operator allows it.
     mount: fact::Mount,
+    /// Whether no server has to be asked for the state of any file that is served.
+    local: bool,
     /// Whether files live in memory, where a writer through a mapping may leave every timestamp alone.
     memory: bool,
     selector: Selector,
@@ -85,6 +89,13 @@ impl Root {
             || (self.limits.deny_hardlinks && fact.links > 1)
     }
 
+    /// What lies at a name, or behind a descriptor where the name is empty, without waiting for a filesystem on a mount
+    /// that is not served: whoever mounted it may never answer.
+    fn look(&self, dir: impl AsFd + Copy, name: &str) -> Result<Fact, Errno> {
+        let fact = Fact::remembered(dir, name)?;
+        if self.local || !self.on_served_mount(&fact) { Ok(fact) } else { Fact::of_name(dir, name) }
+    }
+
     /// Whether something lies on a mount that is served.
     fn on_served_mount(&self, fact: &Fact) -> bool {
         self.limits.allow_mounts || fact.mount == self.mount
@@ -93,6 +104,6 @@ impl Root {
 
 /// The system refused something that is neither absence nor permission: the call fails, since a shorter answer would
 /// look like a complete one.
-fn read_failed(errno: rustix::io::Errno) -> ToolError {
+fn read_failed(errno: Errno) -> ToolError {
     ToolError::ReadFailed(errno.raw_os_error())
 }

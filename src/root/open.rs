@@ -15,7 +15,9 @@ use std::sync::Mutex;
 
 use super::Root;
 use super::fact::Fact;
-use super::filesystem::{self, folds_case, inode_flags, is_kernel_filesystem, is_memory_filesystem};
+use super::filesystem::{
+    self, folds_case, inode_flags, is_kernel_filesystem, is_local_filesystem, is_memory_filesystem,
+};
 use super::resolve::Lookup;
 use crate::config::Config;
 use crate::error::ConfigError;
@@ -78,6 +80,7 @@ impl Root {
         Ok(Self {
             lookup: if forced { Lookup::Components } else { Lookup::probe(&dir) },
             mount: fact.mount,
+            local: is_local_filesystem(filesystem) && !config.limits.allow_mounts,
             memory: is_memory_filesystem(filesystem),
             dir,
             selector: config.selector.clone(),

@@ -120,7 +120,7 @@ impl Root {
         let confined = confined(self.limits.allow_mounts);
         match rustix::fs::openat2(parent, name, directory_flags(), Mode::empty(), confined) {
             Ok(fd) => Ok(Dir::from(fd)),
-            Err(Errno::XDEV) if self.on_served_mount(&Fact::of_name(parent, name)?) => Err(Obstacle::Changing),
+            Err(Errno::XDEV) if self.on_served_mount(&Fact::remembered(parent, name)?) => Err(Obstacle::Changing),
             Err(errno) => Err(errno.into()),
         }
     }
@@ -129,7 +129,7 @@ impl Root {
     /// again, and what is opened must be the same.
     fn component_directory(&self, parent: &Dir, name: &str) -> Result<Dir, Obstacle> {
         let handle = parent.open_dir_nofollow(name).map_err(|error| Obstacle::from(errno(&error)))?;
-        let seen = Fact::of(&handle)?;
+        let seen = Fact::remembered(&handle, "")?;
         if !self.on_served_mount(&seen) {
             return Err(Obstacle::Mount);
         }

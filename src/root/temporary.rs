@@ -106,24 +106,24 @@ impl Root {
             }
             swept.insert(fact.identity(), now);
         }
-        remove_leftovers(dir, self.limits.walk_entries);
+        self.remove_leftovers(dir);
     }
-}
 
-/// Failures, and what lies beyond so many entries, are left for a later write.
-fn remove_leftovers(dir: &Dir, most: u64) {
-    let now = Moment::now();
-    // A second descriptor, since listing moves the position that walks of the same directory share.
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let Ok(listed) = rustix::fs::openat(dir, ".", flags, Mode::empty()) else { return };
-    let mut buffer = Vec::with_capacity(32 * 1024);
-    let mut entries = RawDir::new(&listed, buffer.spare_capacity_mut());
-    for _ in 0..most {
-        let Some(Ok(entry)) = entries.next() else { return };
-        let Some(name) = entry.file_name().to_str().ok().filter(|name| is_reserved_name(name)) else { continue };
-        let is_leftover = |fact: Fact| fact.is_regular() && fact.links == 1 && fact.older_than(LEFTOVER, now);
-        if Fact::of_name(dir, name).is_ok_and(is_leftover) {
-            rustix::fs::unlinkat(dir, name, AtFlags::empty()).ok();
+    /// Failures, and what lies beyond so many entries, are left for a later write.
+    fn remove_leftovers(&self, dir: &Dir) {
+        let now = Moment::now();
+        // A second descriptor, since listing moves the position that walks of the same directory share.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let Ok(listed) = rustix::fs::openat(dir, ".", flags, Mode::empty()) else { return };
+        let mut buffer = Vec::with_capacity(32 * 1024);
+        let mut entries = RawDir::new(&listed, buffer.spare_capacity_mut());
+        for _ in 0..self.limits.walk_entries {
+            let Some(Ok(entry)) = entries.next() else { return };
+            let Some(name) = entry.file_name().to_str().ok().filter(|name| is_reserved_name(name)) else { continue };
+            let is_leftover = |fact: Fact| fact.is_regular() && fact.links == 1 && fact.older_than(LEFTOVER, now);
+            if self.look(dir, name).is_ok_and(is_leftover) {
+                rustix::fs::unlinkat(dir, name, AtFlags::empty()).ok();
+            }
         }
     }
 }

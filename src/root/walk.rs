@@ -35,7 +35,7 @@ pub(crate) struct Found<'a> {
 impl<'a> Found<'a> {
     /// The file's state, without opening it; `None`, and counted, when it vanished or was exchanged.
     pub(crate) fn fact(&self, work: &mut Work<'_>) -> Result<Option<Fact>, ToolError> {
-        match Fact::of_name(self.dir, self.name) {
+        match self.root.look(self.dir, self.name) {
             Ok(fact) if !fact.is_regular() => work.skipped.file(Obstacle::Absent)?,
             Ok(fact) if !self.root.on_served_mount(&fact) => work.skipped.file(Obstacle::Mount)?,
             Ok(fact) => return Ok(Some(fact)),
@@ -106,7 +106,7 @@ impl Root {
             Err(_) => return Ok(()),
         };
         let found = Found { path: scope.as_str(), root: self, dir: &dir, name };
-        match Fact::of_name(&dir, name) {
+        match self.look(&dir, name) {
             Ok(fact) if fact.is_regular() && !self.hides(&fact) => visitor(&found, work),
             Ok(_) => Ok(()),
             Err(errno) => match Obstacle::from(errno) {

@@ -59,7 +59,7 @@ impl Root {
     fn destination(&self, dir: &Dir, name: &str) -> Result<Option<Replaced>, ToolError> {
         for _ in 0..TRIES {
             let seen = match handle(dir, name) {
-                Ok(handle) => Fact::of(&handle).map_err(write_failed)?,
+                Ok(handle) => self.look(&handle, "").map_err(write_failed)?,
                 Err(Errno::NOENT) => return Ok(None),
                 Err(errno) => return Err(not_writable(errno)),
             };
@@ -105,7 +105,8 @@ impl Root {
             },
             Some(old) => {
                 new.give_name().map_err(write_failed)?;
-                if !handle(dir, name).and_then(Fact::of).is_ok_and(|now| now.same_file_and_owner(&old.fact)) {
+                let now = handle(dir, name).and_then(|handle| self.look(&handle, ""));
+                if !now.is_ok_and(|now| now.same_file_and_owner(&old.fact)) {
                     return Ok(false);
                 }
                 match new.publish_over(name) {

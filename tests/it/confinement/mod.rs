@@ -14,6 +14,7 @@ mod root;
 mod sizes;
 mod special;
 mod text;
+mod unanswering;
 mod unopened;
 mod unwritable;
 
